@@ -1,0 +1,131 @@
+// Package config reads the cluster file: the one small file an operator owns.
+//
+// A [Cluster] is plain data, complete and checked: defaults are filled in, relative paths are
+// resolved against the file's directory, every value has been validated. A file with mistakes
+// gives an [*Errors] that lists all of them, each with file, line and column.
+//
+// Parse never touches the disk; Load also checks that the files named by the cluster file exist.
+// Neither looks at a host: whether a host answers, or is part of the cluster, is for the checks.
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The roles a host can have.
+const (
+	ControlPlane = "control-plane"
+	Worker       = "worker"
+)
+
+// Cluster is one cluster file.
+type Cluster struct {
+	File string // as given to Load
+	Name string // `name`; default: the file's name without its extension
+
+	Target   string   // version to move to, "v1.36.3"; empty when the file names none
+	TargetAt Position // where Target was said: in the file, or the flag --to
+
+	Artifacts   string // local directory with the files to install, absolute
+	ArtifactsAt Position
+
+	Data string // local directory for run records and snapshots; default "<name>-data" beside the file
+
+	Hosts    []Host // in the order of the file; names and addresses are unique
+	Workers  Workers
+	Drain    Drain
+	Kubeadm  Kubeadm
+	Timeouts Timeouts
+}
+
+// Host is one machine of the cluster.
+type Host struct {
+	Name    string // what the operator calls it
+	Address string // IP address or DNS name that SSH dials; IPv6 without brackets
+	Role    string // ControlPlane or Worker
+	SSH     SSH    // the file's defaults with this host's own values over them
+	At      Position
+}
+
+// SSH says how a host is reached.
+type SSH struct {
+	User       string
+	Port       int    // default 22
+	Key        string // path of the private key; empty means the keys of the SSH agent
+	KnownHosts string // path; default ~/.ssh/known_hosts
+	Sudo       bool   // become root with sudo; default true unless User is root
+}
+
+// Workers says how many workers are taken out of service together.
+type Workers struct {
+	Batch int // at least 1, the default
+}
+
+// Drain says how nodes are emptied. A drain removes managed pods without local data; each list
+// widens that to the pods it names as "namespace/name", or to all with "*".
+type Drain struct {
+	Timeout         time.Duration // per node; default 10m
+	DeleteLocalData []string      // pods with an emptyDir, whose content is lost
+	DeleteUnmanaged []string      // pods without a controller, which nothing brings back
+}
+
+// Kubeadm is passed on to kubeadm.
+type Kubeadm struct {
+	IgnorePreflightErrors []string // names of preflight checks, never "all"
+	Patches               string   // directory on the hosts, absolute; empty for none
+	CertificateRenewal    bool     // default true
+	Timeouts              KubeadmTimeouts
+}
+
+// KubeadmTimeouts are limits inside kubeadm; zero leaves kubeadm's own default.
+type KubeadmTimeouts struct {
+	UpgradeManifests  time.Duration
+	EtcdAPICall       time.Duration
+	KubernetesAPICall time.Duration
+}
+
+// Timeouts are the limits of our own waits.
+type Timeouts struct {
+	Kubeadm time.Duration // one detached run of kubeadm; default 80m
+	Gate    time.Duration // each gate; default 10m
+	Observe time.Duration // an API server that restarts; default 3m
+	Stage   time.Duration // upload and image import of one host; default 30m
+}
+
+// Load reads the cluster file at path. The error is an [*Errors] when the file could be read but
+// is wrong, which includes a key or known_hosts file that does not exist.
+func Load(path string) (*Cluster, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read cluster file: %w", err)
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("find the directory of %s: %w", path, err)
+	}
+	r := newReader(path, dir)
+	c := r.cluster(data)
+	r.checkFiles()
+	return r.result(c)
+}
+
+// Parse reads a cluster file from data. Name stands for the file in positions and gives the
+// default of Cluster.Name; relative paths are resolved against dir, which should be absolute.
+// It reads no file: the key and known_hosts files need not exist. The error is an [*Errors].
+func Parse(name string, data []byte, dir string) (*Cluster, error) {
+	r := newReader(name, dir)
+	return r.result(r.cluster(data))
+}
+
+// SetTarget replaces the target version by one given with the flag --to.
+func (c *Cluster) SetTarget(v string) error {
+	version, problem := fullVersion(v)
+	if problem != "" {
+		return fmt.Errorf("--to %s", problem)
+	}
+	c.Target, c.TargetAt = version, Position{File: "--to"}
+	return nil
+}
