@@ -70,8 +70,12 @@ func (r *reader) cluster(data []byte) *Cluster {
 	return c
 }
 
-// require complains about each key that n should have but has not.
+// require complains about each key that n should have but has not. Given comes from object; nil
+// means that n was already refused as a whole.
 func (r *reader) require(n *yaml.Node, path string, given map[string]bool, keys ...string) {
+	if given == nil {
+		return
+	}
 	for _, k := range keys {
 		if !given[k] {
 			r.fail(n, "%s is missing", join(path, k))

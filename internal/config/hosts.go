@@ -72,9 +72,7 @@ func (r *reader) host(n *yaml.Node, path string, a access) Host {
 		{"role", r.text(&h.Role, isRole)},
 		{"ssh", r.ssh(&a)},
 	})
-	if given != nil {
-		r.require(n, path, given, "name", "address", "role")
-	}
+	r.require(n, path, given, "name", "address", "role")
 	if a.User == "" && given != nil {
 		r.fail(n, "%s.ssh.user is missing: set it here, or for all hosts under ssh at the top", path)
 	}

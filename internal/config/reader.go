@@ -45,7 +45,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 		r.errs = append(r.errs, r.syntaxError(err))
 		return nil
 	}
-	if len(documents) == 0 || len(documents[0].Content) == 0 {
+	if len(documents) == 0 || len(documents[0].Content) == 0 || isNull(documents[0].Content[0]) {
 		r.errs = append(r.errs, Error{Position{File: r.file}, "is empty, there is no cluster in it"})
 		return nil
 	}
@@ -69,37 +69,43 @@ func (r *reader) syntaxError(err error) Error {
 	return Error{at, message}
 }
 
-// object reads a mapping and reports which of its keys were given. An empty value (`ssh:` with
-// nothing after it) is a mapping without keys.
+// object reads a mapping and reports which of its keys were given, nil when it is no mapping. An
+// empty value (`ssh:` with nothing after it) is a mapping without keys.
 func (r *reader) object(n *yaml.Node, path string, fields []field) map[string]bool {
-	given := map[string]*yaml.Node{}
 	if n = resolve(n); isNull(n) {
-		return nil
+		return map[string]bool{}
 	}
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "%s must be keys with values, got %s", orFile(path), describe(n))
 		return nil
 	}
-	keys := map[string]*yaml.Node{}
+	values := r.entries(n, path, fields)
+	given := map[string]bool{}
+	for _, f := range fields {
+		if value := values[f.key]; value != nil {
+			given[f.key] = true
+			f.read(value, join(path, f.key))
+		}
+	}
+	return given
+}
+
+// entries gives the values of a mapping by key, and complains about keys that are unknown or
+// given twice.
+func (r *reader) entries(n *yaml.Node, path string, fields []field) map[string]*yaml.Node {
+	keys, values := map[string]*yaml.Node{}, map[string]*yaml.Node{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if first := keys[key.Value]; first != nil {
 			r.fail(key, "%s is given twice, first at %s", join(path, key.Value), r.at(first))
 			continue
 		}
-		keys[key.Value], given[key.Value] = key, value
+		keys[key.Value], values[key.Value] = key, value
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.key == key.Value }) {
 			r.unknown(key, path, fields)
 		}
 	}
-	seen := map[string]bool{}
-	for _, f := range fields {
-		if value := given[f.key]; value != nil {
-			seen[f.key] = true
-			f.read(value, join(path, f.key))
-		}
-	}
-	return seen
+	return values
 }
 
 func (r *reader) unknown(key *yaml.Node, path string, fields []field) {

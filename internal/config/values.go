@@ -103,7 +103,7 @@ func (r *reader) duration(to *time.Duration) readValue {
 
 var (
 	full = regexp.MustCompile(`^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z]+([.-][0-9A-Za-z]+)*)?$`)
-	half = regexp.MustCompile(`^v?\d+(\.\d+)?$`)
+	half = regexp.MustCompile(`^v?(0|[1-9]\d*)\.(0|[1-9]\d*)$`)
 )
 
 // fullVersion gives s as "v1.36.3", or completes the sentence "<key> …" when it is no full version.
@@ -112,7 +112,7 @@ func fullVersion(s string) (version, problem string) {
 	case full.MatchString(s):
 		return "v" + strings.TrimPrefix(s, "v"), ""
 	case half.MatchString(s):
-		return "", fmt.Sprintf("must name the patch release too, such as v1.36.3, got %s", s)
+		return "", fmt.Sprintf("must be a full version such as v1.36.3, got %s without a patch release", s)
 	}
 	return "", fmt.Sprintf("must be a version such as v1.36.3, got %q", s)
 }
