@@ -1,0 +1,111 @@
+package drain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	kubectl "k8s.io/kubectl/pkg/drain"
+)
+
+// Survey is what a drain of one node would do, sorted by namespace and name.
+type Survey struct {
+	Evict   []corev1.Pod // to be evicted, or already on their way out
+	Refused []Refusal    // if any, a drain evicts nothing at all
+}
+
+// Refusal is a pod that must not be evicted without the operator's consent.
+type Refusal struct {
+	Pod     string // namespace/name
+	Reason  string // what would be lost
+	Consent string // the option that would allow it: "LocalData" or "Unmanaged"
+}
+
+// Look decides for every pod on the node whether a drain may evict it, and changes nothing. DaemonSet and mirror pods are
+// left out, finished pods may always go. Reads are repeated a few times before their error is returned.
+func Look(ctx context.Context, client kubernetes.Interface, node string, o Options) (Survey, error) {
+	o = o.withDefaults()
+	var survey Survey
+	err := persist(ctx, o.RetryDelay, func(ctx context.Context) (err error) {
+		survey.Refused = nil
+		survey.Evict, err = podsToDelete(ctx, client, node, o, survey.elsewhere(node), survey.withoutConsent(o))
+		return err
+	})
+	if err != nil {
+		return Survey{}, fmt.Errorf("list pods to evict from node %s: %w", node, err)
+	}
+	slices.SortFunc(survey.Evict, func(a, b corev1.Pod) int { return cmp.Compare(nameOf(&a), nameOf(&b)) })
+	slices.SortStableFunc(survey.Refused, func(a, b Refusal) int { return cmp.Compare(a.Pod, b.Pod) })
+	return survey, nil
+}
+
+// elsewhere leaves out pods of other nodes: the API server should not have listed them, and evicting one is never right.
+func (s *Survey) elsewhere(node string) kubectl.PodFilter {
+	return func(pod corev1.Pod) kubectl.PodDeleteStatus {
+		if pod.Spec.NodeName != node {
+			return kubectl.MakePodDeleteStatusSkip()
+		}
+		return kubectl.MakePodDeleteStatusOkay()
+	}
+}
+
+// withoutConsent notes the pods that kubectl would delete by force and nobody agreed to lose, and leaves them out.
+func (s *Survey) withoutConsent(o Options) kubectl.PodFilter {
+	return func(pod corev1.Pod) kubectl.PodDeleteStatus {
+		refusals := refusals(&pod, o)
+		s.Refused = append(s.Refused, refusals...)
+		if len(refusals) > 0 {
+			return kubectl.MakePodDeleteStatusSkip()
+		}
+		return kubectl.MakePodDeleteStatusOkay()
+	}
+}
+
+// refusals says which consents a pod still lacks. A finished pod has nothing left to lose, and one that is already being
+// deleted loses it anyway.
+func refusals(pod *corev1.Pod, o Options) []Refusal {
+	if finished(pod) || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	var all []Refusal
+	if volumes := emptyDirs(pod); len(volumes) > 0 && !o.LocalData.Covers(pod) {
+		reason := "data in emptyDir would be lost: " + strings.Join(volumes, ", ")
+		all = append(all, Refusal{Pod: nameOf(pod), Reason: reason, Consent: "LocalData"})
+	}
+	if reason := unmanaged(pod); reason != "" && !o.Unmanaged.Covers(pod) {
+		all = append(all, Refusal{Pod: nameOf(pod), Reason: reason, Consent: "Unmanaged"})
+	}
+	return all
+}
+
+// unmanaged says why nothing will create the pod again, "" if something will. kubectl keeps the pods of living
+// DaemonSets back, so a DaemonSet pod seen after its filters is one whose DaemonSet is gone.
+func unmanaged(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case owner == nil:
+		return "no controller would create it again"
+	case owner.Kind == "DaemonSet":
+		return "its DaemonSet " + owner.Name + " no longer exists"
+	}
+	return ""
+}
+
+func emptyDirs(pod *corev1.Pod) []string {
+	var volumes []string
+	for _, volume := range pod.Spec.Volumes {
+		if volume.EmptyDir != nil {
+			volumes = append(volumes, volume.Name)
+		}
+	}
+	return volumes
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
