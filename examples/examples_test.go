@@ -1,0 +1,62 @@
+// Package examples_test holds that the example cluster files are good ones.
+package examples_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("found %q, %v, want at least three cluster files", files, err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := config.Parse(file, data, "/etc/kuberung")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Target == "" {
+				t.Error("an example names its target")
+			}
+		})
+	}
+}
+
+func TestShapes(t *testing.T) {
+	tests := []struct {
+		file           string
+		controlPlanes  int
+		workers, batch int
+	}{
+		{"single-node.yaml", 1, 0, 1},
+		{"small.yaml", 1, 1, 1},
+		{"three-control-planes.yaml", 3, 4, 2},
+	}
+	for _, tt := range tests {
+		data, err := os.ReadFile(tt.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Parse(tt.file, data, "/etc/kuberung")
+		if err != nil {
+			t.Fatal(err)
+		}
+		roles := map[string]int{}
+		for _, h := range c.Hosts {
+			roles[h.Role]++
+		}
+		if roles[config.ControlPlane] != tt.controlPlanes || roles[config.Worker] != tt.workers || c.Workers.Batch != tt.batch {
+			t.Errorf("%s has %v and a batch of %d, want %d control planes, %d workers, %d",
+				tt.file, roles, c.Workers.Batch, tt.controlPlanes, tt.workers, tt.batch)
+		}
+	}
+}
