@@ -30,9 +30,9 @@ var allowed = []struct{ pkg, imports, because string }{
 	{"hosts", "github.com/pkg/sftp", "files travel over the same connection"},
 	{"hosts", "github.com/skeema/knownhosts", "a host proves who it is, whatever type of key it offers first"},
 	{"hosts", "al.essio.dev/pkg/shellescape", "commands are lists of arguments, quoted in one place"},
-	{"hosts", "golang.org/x/sync", "uploads to many hosts share one limit"},
 
 	{"drain", "k8s.io", "evictions are those of kubectl drain"},
+	{"drain", "golang.org/x/sync", "pods are evicted side by side, within a limit"},
 
 	{"etcdbackup", "go.etcd.io", "snapshots are taken and checked by etcd's own code"},
 	{"etcdbackup", "go.uber.org/zap", "etcd's client wants a logger of this type, to be told to be quiet"},
@@ -65,6 +65,7 @@ var allowed = []struct{ pkg, imports, because string }{
 	{"lab", "lab", "made of programs of its own"},
 	{"lab", "k8s.io", "looks at the cluster on its own account, not through the product it tests"},
 	{"lab", "go.etcd.io", "the same for etcd"},
+	{"lab", "go.uber.org/zap", "etcd's client wants a logger of this type, to be told to be quiet"},
 	{"lab", "golang.org/x", "keys for SSH, limits for builds"},
 	{"lab", "sigs.k8s.io/yaml", "manifests"},
 }
