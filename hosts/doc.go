@@ -1,0 +1,14 @@
+// Package hosts runs work on machines over SSH, for operators who cannot afford surprises.
+//
+// A [Host] is one machine. It connects at first use, checks the host key strictly against known_hosts, and
+// connects again after a lost connection. [Host.Run] and [Host.Script] run short work; [Host.RunUnit] runs
+// work that must not be cut, as a transient systemd unit that outlives the connection and this process;
+// [Host.ReadFile], [Host.WriteFile] and [Host.Upload] move files; [Host.DialContext] reaches ports of the host.
+//
+// Every call takes a context and has a limit of its own. A call that ends early ends the remote process as
+// well, detached units excepted. Files appear whole under their final name or not at all. A unit is never
+// started twice: it is found by name, followed, and its result is handed out until somebody has read it.
+//
+// The package keeps no state outside the host, never prints, and never asks anybody anything. It knows
+// nothing of Kubernetes.
+package hosts

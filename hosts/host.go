@@ -1,0 +1,180 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Config says how to reach one host and how to become root there.
+type Config struct {
+	Name    string // the operator's name of the host; empty: Address
+	Address string // host name or IP address, without port
+	Port    int    // 0: 22
+	User    string // login user
+
+	// KeyFile is a private key in any form OpenSSH writes, without a passphrase.
+	// Empty: the keys of the agent at SSH_AUTH_SOCK.
+	KeyFile string
+	// KnownHostsFile in OpenSSH form; empty: ~/.ssh/known_hosts. An unknown or changed key is always an error.
+	KnownHostsFile string
+	// Sudo: privileged commands go through `sudo -n`. False: the login user must be root.
+	Sudo bool
+	// ConnectTimeout covers TCP, key exchange and authentication together. 0: 10 seconds.
+	ConnectTimeout time.Duration
+
+	// Dial opens the connection SSH runs over; nil: a net.Dialer. A jump host's DialContext fits.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Host is one machine behind SSH. Safe for concurrent use.
+type Host struct {
+	cfg  Config
+	tune tuning
+
+	dialing chan struct{} // holds one token while somebody dials
+
+	mu     sync.Mutex
+	conn   *conn // the newest connection, perhaps lost; nil before the first
+	closed bool
+}
+
+// tuning holds the waits and places that tests shorten or move.
+type tuning struct {
+	keepaliveEvery time.Duration // between two keepalives
+	keepaliveLimit time.Duration // for the answer to one
+	outputGrace    time.Duration // silence after the exit status that ends the wait for more output
+	pollEvery      time.Duration // between two looks at a detached unit
+	retryFrom      time.Duration // first pause before reconnecting; doubles
+	retryTo        time.Duration // longest pause before reconnecting
+	stateDir       string        // where the host keeps what is ours
+}
+
+const (
+	sessionsPerConn = 8 // sshd's MaxSessions is 10; two stay free for ending remote processes
+	defaultPort     = 22
+	defaultConnect  = 10 * time.Second
+	defaultTimeout  = 2 * time.Minute
+)
+
+// New describes a host. It does no I/O.
+func New(c Config) *Host {
+	if c.Name == "" {
+		c.Name = c.Address
+	}
+	if c.Port == 0 {
+		c.Port = defaultPort
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = defaultConnect
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	return &Host{
+		cfg:     c,
+		dialing: make(chan struct{}, 1),
+		tune: tuning{
+			keepaliveEvery: 15 * time.Second,
+			keepaliveLimit: 15 * time.Second,
+			outputGrace:    time.Second,
+			pollEvery:      time.Second,
+			retryFrom:      time.Second,
+			retryTo:        15 * time.Second,
+			stateDir:       "/var/lib/kuberung",
+		},
+	}
+}
+
+// Name is the operator's name of the host.
+func (h *Host) Name() string { return h.cfg.Name }
+
+// Address is the configured host name or IP address, without port.
+func (h *Host) Address() string { return h.cfg.Address }
+
+// target is where SSH listens, host:port.
+func (h *Host) target() string { return net.JoinHostPort(h.cfg.Address, strconv.Itoa(h.cfg.Port)) }
+
+// Connect makes sure there is a live connection: dials, verifies the host key, authenticates.
+// Errors match [ErrUnreachable], [ErrHostKeyUnknown], [ErrHostKeyChanged] or [ErrAuth].
+func (h *Host) Connect(ctx context.Context) error {
+	_, err := h.connection(ctx)
+	return err
+}
+
+// Close ends the connection and every call that uses it. The host cannot be used afterwards.
+// Detached units go on.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	c := h.conn
+	h.closed = true
+	h.mu.Unlock()
+	if c != nil {
+		c.fail(net.ErrClosed)
+		c.loops.Wait()
+	}
+	return nil
+}
+
+// connection returns the live connection, dialling if there is none. Callers that come together share one dial.
+func (h *Host) connection(ctx context.Context) (*conn, error) {
+	if c, err := h.current(); c != nil || err != nil {
+		return c, err
+	}
+	select {
+	case h.dialing <- struct{}{}:
+		defer func() { <-h.dialing }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the connection to %s: %w", h.cfg.Name, context.Cause(ctx))
+	}
+	if c, err := h.current(); c != nil || err != nil {
+		return c, err
+	}
+	c, err := h.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		c.fail(net.ErrClosed)
+		return nil, h.errClosed()
+	}
+	h.conn = c
+	return c, nil
+}
+
+// current returns the connection in use if it is alive, nil if somebody must dial.
+func (h *Host) current() (*conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, h.errClosed()
+	}
+	if h.conn != nil && h.conn.alive() {
+		return h.conn, nil
+	}
+	return nil, nil
+}
+
+func (h *Host) errClosed() error { return fmt.Errorf("host %s: %w", h.cfg.Name, net.ErrClosed) }
+
+// onConn calls use with a connection, and once more with a fresh one if the first proved dead
+// before use had sent anything (use says so with errNotSent).
+func (h *Host) onConn(ctx context.Context, use func(*conn) error) error {
+	for attempt := 0; ; attempt++ {
+		c, err := h.connection(ctx)
+		if err != nil {
+			return err
+		}
+		err = use(c)
+		if attempt == 0 && errors.Is(err, errNotSent) && errors.Is(err, ErrConnLost) && ctx.Err() == nil {
+			continue
+		}
+		return err
+	}
+}

@@ -1,0 +1,127 @@
+package hosts
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// session is one channel that runs a program or a subsystem. It stands in for ssh.Session, whose Wait does
+// not return before the channel closes: a background child that keeps stdout open would hold it for ever.
+type session struct {
+	ssh.Channel
+	conn    *conn
+	exited  chan exit // one value, then closed; closed without one if the channel ended first
+	release func()
+}
+
+// exit is how a remote program ended.
+type exit struct {
+	code   int
+	signal string
+}
+
+// openSession takes a slot and opens a session channel.
+func (c *conn) openSession(ctx context.Context) (*session, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.dead:
+		return nil, fmt.Errorf("%w: %w", errNotSent, c.lost())
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for one of %d sessions on %s: %w", sessionsPerConn, c.host, context.Cause(ctx))
+	}
+	s, err := c.spareSession(ctx)
+	if err != nil {
+		<-c.slots
+		return nil, err
+	}
+	s.release = sync.OnceFunc(func() { <-c.slots })
+	return s, nil
+}
+
+// spareSession opens a session beyond the slots, for ending what runs in the others.
+func (c *conn) spareSession(ctx context.Context) (*session, error) {
+	// sshd answers "open failed" (connect failed) when MaxSessions is reached.
+	tooMany := func(r ssh.RejectionReason) bool { return r == ssh.ResourceShortage || r == ssh.ConnectionFailed }
+	ch, reqs, err := c.openChannel(ctx, "session", nil, tooMany)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Channel: ch, conn: c, exited: make(chan exit, 1), release: func() {}}
+	go s.requests(reqs)
+	return s, nil
+}
+
+// requests waits for the exit status and refuses everything else.
+func (s *session) requests(reqs <-chan *ssh.Request) {
+	defer close(s.exited)
+	told := false
+	for r := range reqs {
+		e, ok := parseExit(r)
+		if ok && !told {
+			told = true
+			s.exited <- e
+		}
+		if r.WantReply {
+			_ = r.Reply(ok, nil) // fails only on a dead connection, which others report
+		}
+	}
+}
+
+func parseExit(r *ssh.Request) (exit, bool) {
+	switch r.Type {
+	case "exit-status":
+		if len(r.Payload) < 4 {
+			return exit{}, false
+		}
+		return exit{code: int(int32(binary.BigEndian.Uint32(r.Payload)))}, true
+	case "exit-signal":
+		var m struct {
+			Signal     string
+			CoreDumped bool
+			Message    string
+			Lang       string
+		}
+		if ssh.Unmarshal(r.Payload, &m) != nil {
+			return exit{}, false
+		}
+		return exit{code: -1, signal: m.Signal}, true
+	}
+	return exit{}, false
+}
+
+// close ends the session and frees its slot.
+func (s *session) close() {
+	s.Channel.Close()
+	s.release()
+}
+
+// ask sends a channel request and waits for the answer.
+func (s *session) ask(ctx context.Context, kind string, payload []byte) error {
+	answer := make(chan error, 1)
+	go func() {
+		ok, err := s.SendRequest(kind, true, payload)
+		if err == nil && !ok {
+			err = fmt.Errorf("sshd on %s refuses %s requests", s.conn.host, kind)
+		}
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		if err == io.EOF {
+			return s.conn.settle(fmt.Errorf("sshd on %s closed the session", s.conn.host))
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.conn.dead:
+		return s.conn.lost()
+	}
+}
+
+// text is a payload of one SSH string.
+func text(s string) []byte { return ssh.Marshal(struct{ S string }{s}) }
