@@ -53,7 +53,7 @@ lab-load: ## put the saved cluster back, in seconds
 lab-down: ## remove all that the lab made, except its cache
 	go run ./lab down
 
-e2e: ## run the real-cluster cases; CASE=climb LAB=small runs one
+e2e: build ## run the real-cluster cases; CASE=climb LAB=small runs one
 	go run ./lab e2e $(CASE)
 
 e2e-list: ## list the real-cluster cases

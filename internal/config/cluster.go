@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,8 +25,8 @@ func defaults(file string) *Cluster {
 		Drain:   Drain{Timeout: 10 * time.Minute},
 		Kubeadm: Kubeadm{CertificateRenewal: true},
 		Timeouts: Timeouts{
-			// Upgrading the static pods waits up to 5 minutes for each of four, and an
-			// unlucky run repeats that on the way back.
+			// With its own defaults kubeadm may wait 5 minutes for each of three components at
+			// first, twice 5 for each of four that it replaces, and 20 in all for etcd.
 			Kubeadm: 80 * time.Minute,
 			Gate:    10 * time.Minute,
 			Observe: 3 * time.Minute,
@@ -49,7 +50,7 @@ func (r *reader) cluster(data []byte) *Cluster {
 		{"data", r.path(&c.Data)},
 		{"ssh", r.ssh(&access)},
 		{"hosts", r.hosts(&c.Hosts, &access)},
-		{"workers", r.section(field{"batch", r.number(&c.Workers.Batch, 1, 10000)})},
+		{"workers", r.section(field{"batch", r.number(&c.Workers.Batch, 1, math.MaxInt)})},
 		{"drain", r.section(
 			field{"timeout", r.duration(&c.Drain.Timeout)},
 			field{"deleteLocalData", r.texts(&c.Drain.DeleteLocalData, isConsent)},
