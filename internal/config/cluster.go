@@ -26,7 +26,7 @@ func defaults(file string) *Cluster {
 		Kubeadm: Kubeadm{CertificateRenewal: true},
 		Timeouts: Timeouts{
 			// With its own defaults kubeadm may wait 5 minutes for each of three components at
-			// first, twice 5 for each of four that it replaces, and 20 in all for etcd.
+			// first, twice 5 for each of four that it replaces, and over 20 in all for etcd.
 			Kubeadm: 80 * time.Minute,
 			Gate:    10 * time.Minute,
 			Observe: 3 * time.Minute,
