@@ -30,7 +30,7 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 func (h *Host) script(r request, nonce string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "printf '%%s %%s\\n' %s $$; printf '%%s\\n' %s >&2\n", nonce, nonce)
-	b.WriteString("PATH=${PATH:+$PATH:}" + searchPath + "; LC_ALL=C; export PATH LC_ALL; unset ENV BASH_ENV CDPATH; umask 022; cd /\n")
+	b.WriteString("PATH=${PATH:+$PATH:}" + h.tune.searchPath + "; LC_ALL=C; export PATH LC_ALL; unset ENV BASH_ENV CDPATH; umask 022; cd /\n")
 	if r.privileged {
 		b.WriteString("HOME=/root; export HOME\n")
 	}
@@ -68,7 +68,7 @@ func (h *Host) exec(ctx context.Context, r request) (stdout []byte, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.label, err)
 		}
-		defer s.close()
+		defer s.Close()
 		stdout, err = h.runOn(ctx, s, r)
 		return err
 	})
@@ -212,7 +212,7 @@ func (h *Host) end(ctx context.Context, s *session, stdout *output, privileged b
 	if known {
 		if spare, err := s.conn.spareSession(ctx); err == nil {
 			_, _ = h.runOnce(ctx, spare, request{label: "kill", text: killTree, args: []string{strconv.Itoa(pid)}, privileged: privileged})
-			spare.close()
+			spare.Close()
 		}
 	}
 	_, _ = s.SendRequest("signal", false, text("TERM"))

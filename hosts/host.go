@@ -52,6 +52,7 @@ type tuning struct {
 	retryFrom      time.Duration // first pause before reconnecting; doubles
 	retryTo        time.Duration // longest pause before reconnecting
 	stateDir       string        // where the host keeps what is ours
+	searchPath     string        // appended to the login's PATH
 }
 
 const (
@@ -86,6 +87,7 @@ func New(c Config) *Host {
 			retryFrom:      time.Second,
 			retryTo:        15 * time.Second,
 			stateDir:       "/var/lib/kuberung",
+			searchPath:     searchPath,
 		},
 	}
 }

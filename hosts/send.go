@@ -32,7 +32,7 @@ func (h *Host) send(ctx context.Context, f *os.File, path string, progress func(
 		if err != nil {
 			return err
 		}
-		defer s.close()
+		defer s.Close()
 		if err := s.ask(ctx, "subsystem", text("sftp")); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"sync"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -16,7 +15,7 @@ type session struct {
 	ssh.Channel
 	conn    *conn
 	exited  chan exit // one value, then closed; closed without one if the channel ended first
-	release func()
+	release func()    // called when the server has closed the channel
 }
 
 // exit is how a remote program ended.
@@ -34,30 +33,35 @@ func (c *conn) openSession(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for one of %d sessions on %s: %w", sessionsPerConn, c.host, context.Cause(ctx))
 	}
-	s, err := c.spareSession(ctx)
+	s, err := c.newSession(ctx, func() { <-c.slots })
 	if err != nil {
 		<-c.slots
-		return nil, err
 	}
-	s.release = sync.OnceFunc(func() { <-c.slots })
-	return s, nil
+	return s, err
 }
 
 // spareSession opens a session beyond the slots, for ending what runs in the others.
 func (c *conn) spareSession(ctx context.Context) (*session, error) {
+	return c.newSession(ctx, func() {})
+}
+
+// newSession opens a session channel; release is called when the server has closed it, which sshd does not
+// before the process has ended.
+func (c *conn) newSession(ctx context.Context, release func()) (*session, error) {
 	// sshd answers "open failed" (connect failed) when MaxSessions is reached.
 	tooMany := func(r ssh.RejectionReason) bool { return r == ssh.ResourceShortage || r == ssh.ConnectionFailed }
 	ch, reqs, err := c.openChannel(ctx, "session", nil, tooMany)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Channel: ch, conn: c, exited: make(chan exit, 1), release: func() {}}
+	s := &session{Channel: ch, conn: c, exited: make(chan exit, 1), release: release}
 	go s.requests(reqs)
 	return s, nil
 }
 
 // requests waits for the exit status and refuses everything else.
 func (s *session) requests(reqs <-chan *ssh.Request) {
+	defer s.release()
 	defer close(s.exited)
 	told := false
 	for r := range reqs {
@@ -92,12 +96,6 @@ func parseExit(r *ssh.Request) (exit, bool) {
 		return exit{code: -1, signal: m.Signal}, true
 	}
 	return exit{}, false
-}
-
-// close ends the session and frees its slot.
-func (s *session) close() {
-	s.Channel.Close()
-	s.release()
 }
 
 // ask sends a channel request and waits for the answer.
