@@ -1,0 +1,89 @@
+// Package cli is the commands of kuberung: flags in, exit code out. Each command is a file.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// Process is what a command gets from the process it runs in.
+type Process struct {
+	In              io.Reader
+	Out, Err        io.Writer
+	Stop            <-chan struct{} // closed: end in good order
+	Version, Commit string
+}
+
+// Run runs one command line, args[0] being the program's name, and gives its exit code.
+func Run(ctx context.Context, args []string, p Process) int {
+	// Libraries must not write between our lines; what they have to say comes back as errors.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+
+	app := &cli.App{
+		Name:      "kuberung",
+		Usage:     "take a kubeadm cluster from one Kubernetes version to the next, over SSH",
+		Reader:    p.In,
+		Writer:    p.Out,
+		ErrWriter: p.Err,
+		Commands: []*cli.Command{
+			checkCommand(p), planCommand(p), upgradeCommand(p), versionCommand(p),
+		},
+		Description:     exitCodes(),
+		HideHelpCommand: true,
+		HideVersion:     true,
+		OnUsageError:    usageError,
+		ExitErrHandler:  func(*cli.Context, error) {},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usage(fmt.Errorf("no command %q; kuberung --help lists them", c.Args().First()))
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+	for _, command := range app.Commands {
+		command.OnUsageError = usageError
+	}
+	err := app.RunContext(ctx, args)
+	if err == nil {
+		return codeDone
+	}
+	code := codeFailed
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code = exit.code
+	}
+	if ctx.Err() != nil {
+		code = codeInterrupted
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(p.Err, "kuberung: %s\n", text)
+	}
+	return code
+}
+
+func usageError(_ *cli.Context, err error, _ bool) error { return usage(err) }
+
+// stoppable gives a context that ends as soon as the operator asks to stop: for work that changes
+// nothing.
+func stoppable(ctx context.Context, stop <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-stop:
+			cancel(errStopped)
+		case <-done:
+		}
+	}()
+	return ctx, func() { close(done); cancel(nil) }
+}
+
+var errStopped = errors.New("stopped; nothing was changed")

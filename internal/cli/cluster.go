@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kuberung/kuberung/internal/config"
+	"github.com/kuberung/kuberung/steps"
+)
+
+// clusterFlags are the flags of every command that looks at a cluster.
+func clusterFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Value: "cluster.yaml", Usage: "cluster `FILE`"},
+		&cli.StringFlag{Name: "to", Usage: "target `VERSION`, such as v1.36.3; wins over the file"},
+	}
+}
+
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT`: text or json"}
+}
+
+func asJSON(c *cli.Context) (bool, error) {
+	switch o := c.String("output"); o {
+	case "text":
+		return false, nil
+	case "json":
+		return true, nil
+	default:
+		return false, usage(fmt.Errorf("--output is text or json, not %q", o))
+	}
+}
+
+// loadCluster reads the cluster file that the flags name. Any mistake in it is wrong usage.
+func loadCluster(c *cli.Context) (*config.Cluster, error) {
+	if c.Args().Present() {
+		return nil, usage(fmt.Errorf("unexpected argument %q", c.Args().First()))
+	}
+	cluster, err := config.Load(c.String("file"))
+	if err != nil {
+		return nil, usage(err)
+	}
+	if to := c.String("to"); to != "" {
+		if err := cluster.SetTarget(to); err != nil {
+			return nil, usage(err)
+		}
+	}
+	if cluster.Target == "" {
+		return nil, usage(fmt.Errorf("%s names no target, and there is no --to", cluster.File))
+	}
+	return cluster, nil
+}
+
+// look opens a session and observes everything. Stopping meanwhile is safe: nothing is changed.
+func look(ctx context.Context, p Process, cluster *config.Cluster) (*steps.Session, steps.Facts, error) {
+	ctx, cancel := stoppable(ctx, p.Stop)
+	defer cancel()
+	s := steps.Open(cluster)
+	facts := s.Observe(ctx)
+	if ctx.Err() != nil {
+		return s, facts, &exitError{codeInterrupted, context.Cause(ctx)}
+	}
+	return s, facts, nil
+}
+
+var errBlocked = errors.New("a check said no; nothing was changed")

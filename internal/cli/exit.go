@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The exit codes of every command. docs/exit-codes.md is tested against this table.
+const (
+	codeDone        = 0
+	codeFailed      = 1
+	codeUsage       = 2
+	codeCheck       = 3
+	codeStopped     = 4
+	codeLocked      = 5
+	codeInterrupted = 130
+)
+
+// codes says what each exit code means.
+var codes = []struct {
+	code    int
+	meaning string
+}{
+	{codeDone, "done, or nothing to do"},
+	{codeFailed, "something failed; the message says what state things were left in"},
+	{codeUsage, "wrong usage, or a mistake in the cluster file; nothing was changed"},
+	{codeCheck, "a check said no; nothing was changed"},
+	{codeStopped, "stopped in good order, work remains: run the same command again"},
+	{codeLocked, "somebody else is at work on this cluster; nothing was changed (not used yet)"},
+	{codeInterrupted, "interrupted at once, by a second Ctrl-C: run the same command again"},
+}
+
+func exitCodes() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n")
+	for _, c := range codes {
+		fmt.Fprintf(&b, "  %3d  %s\n", c.code, c.meaning)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// exitError is an error that knows its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{codeUsage, err} }

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/kuberung/kuberung/engine"
+	"github.com/kuberung/kuberung/internal/config"
+	"github.com/kuberung/kuberung/internal/ui"
+	"github.com/kuberung/kuberung/steps"
+)
+
+func upgradeCommand(p Process) *cli.Command {
+	return &cli.Command{
+		Name:  "upgrade",
+		Usage: "check, show the plan, ask, and move the cluster to the target; run it again to go on",
+		Flags: append(clusterFlags(), &cli.BoolFlag{Name: "yes", Usage: "do not ask"}),
+		Action: func(c *cli.Context) error {
+			cluster, err := loadCluster(c)
+			if err != nil {
+				return err
+			}
+			s, facts, err := look(c.Context, p, cluster)
+			defer s.Close()
+			if err != nil {
+				return err
+			}
+			found := steps.Check(cluster, facts)
+			writeFindings(p.Out, found)
+			if steps.Blocked(found) {
+				return &exitError{codeCheck, errBlocked}
+			}
+			plan := steps.Plan(cluster, facts, s)
+			doc := newPlanDocument(facts, plan)
+			doc.write(p.Out, cluster.Name)
+			if len(plan) == 0 {
+				return nil
+			}
+			if !c.Bool("yes") {
+				if err := confirm(p); err != nil {
+					return err
+				}
+			}
+			return run(c.Context, p, cluster, s, plan, doc)
+		},
+	}
+}
+
+// confirm asks once. Where nobody can answer, --yes has to be given.
+func confirm(p Process) error {
+	fmt.Fprint(p.Out, "\nGo on? [y/N] ")
+	answer, err := bufio.NewReader(p.In).ReadString('\n')
+	if err != nil {
+		return usage(errors.New("nobody answers: give --yes to go on without asking; nothing was changed"))
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
+	}
+	return nil
+}
+
+func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, plan engine.Plan[steps.Facts], doc planDocument) error {
+	began := time.Now()
+	rec, err := newRecord(cluster.Data, began, doc)
+	if err != nil {
+		return err
+	}
+	defer rec.close()
+	fmt.Fprintf(p.Out, "\nThe record of this run: %s\nCtrl-C ends it in good order; a second one at once.\n\n", rec.dir)
+	show := ui.Lines(p.Out)
+	err = engine.Run(ctx, plan, engine.Options[steps.Facts]{
+		Observe: s.ObserveTarget,
+		Stop:    p.Stop,
+		Emit:    func(e engine.Event) { show(e); rec.emit(e) },
+	})
+	if err != nil {
+		return outcome(ctx, p, cluster, s, err)
+	}
+	fmt.Fprintf(p.Out, "\n%s is at %s, after %s.\n", cluster.Name, cluster.Target, time.Since(began).Round(time.Second))
+	return nil
+}
+
+// outcome says what failed, the state things were left in, and what to type next.
+func outcome(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, err error) error {
+	code := codeFailed
+	if errors.Is(err, engine.ErrStopped) && onlyStopped(err) {
+		code = codeStopped
+	}
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "%v\n", err)
+	for _, line := range s.Left(ctx) {
+		fmt.Fprintf(text, "  %s\n", line)
+	}
+	fmt.Fprintf(text, "Nothing was undone. To go on from here: kuberung upgrade -f %s --to %s", cluster.File, cluster.Target)
+	return &exitError{code, errors.New(text.String())}
+}
+
+// onlyStopped reports whether nothing but the stop ended the run.
+func onlyStopped(err error) bool {
+	if err == engine.ErrStopped {
+		return true
+	}
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return errors.Is(errors.Unwrap(err), engine.ErrStopped)
+	}
+	for _, e := range several.Unwrap() {
+		if !errors.Is(e, engine.ErrStopped) {
+			return false
+		}
+	}
+	return true
+}

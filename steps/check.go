@@ -1,0 +1,85 @@
+package steps
+
+import (
+	"sort"
+
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+// Finding is one thing that is not as it must be before anything is changed.
+type Finding struct {
+	Check string `json:"check"` // name of the check, stating the good condition
+	Where string `json:"where"` // host, "cluster", or a place in the cluster file
+	Block bool   `json:"block"` // false: a warning
+	Text  string `json:"text"`
+	Fix   string `json:"fix"` // what to do about it
+}
+
+// check looks at the facts and says what is wrong. It is pure.
+type check struct {
+	name string
+	look func(*config.Cluster, Facts) []Finding
+}
+
+// checks are all there are, in the order in which their findings are told: what the file says, then
+// the hosts, then the cluster, then what a drain would meet.
+var checks = []check{
+	{"host-reachable", hostReachable},
+	{"host-is-node", hostIsNode},
+	{"role-as-written", roleAsWritten},
+	{"host-tools-present", hostToolsPresent},
+	{"programs-not-packaged", programsNotPackaged},
+	{"api-reachable", apiReachable},
+	{"nodes-listed", nodesListed},
+	{"target-reachable", targetReachable},
+	{"versions-in-skew", versionsInSkew},
+	{"artifacts-present", artifactsPresent},
+	{"disk-space", diskSpace},
+	{"nodes-ready", nodesReady},
+	{"control-plane-healthy", controlPlaneHealthy},
+	{"etcd-healthy", etcdHealthy},
+	{"drain-allowed", drainAllowed},
+}
+
+// Check gives every finding at once. It is a pure function of the cluster file and the facts.
+func Check(c *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, k := range checks {
+		for _, finding := range k.look(c, f) {
+			finding.Check = k.name
+			found = append(found, finding)
+		}
+	}
+	sort.SliceStable(found, func(i, j int) bool { return found[i].Block && !found[j].Block })
+	return found
+}
+
+// Blocked reports whether a finding forbids to go on.
+func Blocked(found []Finding) bool {
+	for _, f := range found {
+		if f.Block {
+			return true
+		}
+	}
+	return false
+}
+
+func block(where, text, fix string) Finding {
+	return Finding{Where: where, Block: true, Text: text, Fix: fix}
+}
+
+func warn(where, text, fix string) Finding { return Finding{Where: where, Text: text, Fix: fix} }
+
+// asked lists the hosts of the file that could be asked; the others are findings of host-reachable.
+func asked(c *config.Cluster, f Facts) []config.Host {
+	var found []config.Host
+	for _, h := range c.Hosts {
+		if f.Hosts[h.Name].Err == nil {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// place names a host with its line in the cluster file.
+func place(h config.Host) string { return h.Name + " (" + h.At.String() + ")" }

@@ -1,0 +1,185 @@
+package steps
+
+import (
+	"fmt"
+
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+func apiReachable(_ *config.Cluster, f Facts) []Finding {
+	if f.Cluster.Err == nil {
+		return nil
+	}
+	return []Finding{block(wholeCluster, "its state could not be read: "+f.Cluster.Err.Error(),
+		"make an API server answer; sshd on the control planes must allow forwarding (AllowTcpForwarding)")}
+}
+
+// nodesListed looks for nodes that the cluster file does not name: they would be left behind.
+func nodesListed(c *config.Cluster, f Facts) []Finding {
+	listed := map[string]bool{}
+	for _, h := range c.Hosts {
+		if f.Hosts[h.Name].Err != nil {
+			return nil // it may be any of them
+		}
+		listed[f.Hosts[h.Name].NodeName] = true
+	}
+	var found []Finding
+	for _, name := range sorted(f.Cluster.Nodes) {
+		if !listed[name] {
+			found = append(found, block(wholeCluster, fmt.Sprintf("node %s (%s) is in no entry of %s", name, f.Cluster.Nodes[name].Address, c.File),
+				"add it under hosts, or delete the Node if the machine is gone"))
+		}
+	}
+	return found
+}
+
+// targetReachable holds the rule that kubeadm moves by one minor at most, and never back.
+// https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/
+func targetReachable(c *config.Cluster, f Facts) []Finding {
+	want, ok := minorOf(f.Target)
+	if !ok || f.Cluster.Err != nil {
+		return nil
+	}
+	versions := map[string]string{"kubeadm-config": f.Cluster.KubeadmVersion}
+	for _, h := range controlPlanes(c) {
+		if v := f.Hosts[h.Name].APIVersion; v != "" {
+			versions["the API server of "+h.Name] = v
+		}
+	}
+	for _, name := range sorted(f.Cluster.Nodes) {
+		versions["the kubelet of "+name] = f.Cluster.Nodes[name].Kubelet
+	}
+	var found []Finding
+	at := c.TargetAt.String()
+	for _, who := range sorted(versions) {
+		if older(f.Target, versions[who]) {
+			found = append(found, block(at, fmt.Sprintf("target %s is older than %s, which is %s", f.Target, who, versions[who]),
+				"choose a target that is not older than anything that runs"))
+		}
+	}
+	if is, ok := minorOf(f.Cluster.KubeadmVersion); ok && want > is+1 {
+		found = append(found, block(at, fmt.Sprintf("target %s is %d minors above the cluster's %s; only one at a time is possible", f.Target, want-is, f.Cluster.KubeadmVersion),
+			fmt.Sprintf("move to a v1.%d release first", is+1)))
+	}
+	return found
+}
+
+// versionsInSkew holds the published skew policy for what runs now and for the target: kubelets at
+// most three minors behind an API server, and never ahead of one.
+// https://kubernetes.io/releases/version-skew-policy/
+func versionsInSkew(c *config.Cluster, f Facts) []Finding {
+	want, ok := minorOf(f.Target)
+	if !ok || f.Cluster.Err != nil {
+		return nil
+	}
+	var found []Finding
+	for _, name := range sorted(f.Cluster.Nodes) {
+		v := f.Cluster.Nodes[name].Kubelet
+		minor, ok := minorOf(v)
+		if !ok {
+			found = append(found, block(wholeCluster, fmt.Sprintf("node %s reports kubelet %q, which is no version", name, v), "look at the node"))
+			continue
+		}
+		if minor < want-3 {
+			found = append(found, block(wholeCluster, fmt.Sprintf("the kubelet of %s is %s, more than three minors behind %s", name, v, f.Target),
+				"move that node first"))
+		}
+		for _, h := range controlPlanes(c) {
+			if api, ok := minorOf(f.Hosts[h.Name].APIVersion); ok && minor > api {
+				found = append(found, block(wholeCluster, fmt.Sprintf("the kubelet of %s (%s) is newer than the API server of %s (%s)", name, v, h.Name, f.Hosts[h.Name].APIVersion),
+					"bring all API servers to the kubelet's minor first"))
+			}
+		}
+	}
+	return found
+}
+
+func nodesReady(_ *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, name := range sorted(f.Cluster.Nodes) {
+		n := f.Cluster.Nodes[name]
+		if !n.Ready {
+			found = append(found, block(wholeCluster, fmt.Sprintf("node %s is not Ready: %s", name, n.NotReady), "repair the node, or remove it from the cluster"))
+		}
+		if n.Ready && n.Cordoned && n.Window == "" {
+			found = append(found, warn(wholeCluster, fmt.Sprintf("node %s is cordoned, not by kuberung; it stays so", name), "uncordon it yourself if that is not wanted"))
+		}
+	}
+	return found
+}
+
+func controlPlaneHealthy(c *config.Cluster, f Facts) []Finding {
+	if f.Cluster.Err != nil {
+		return nil
+	}
+	var found []Finding
+	for _, h := range controlPlanes(c) {
+		if err := f.Hosts[h.Name].APIErr; err != nil && f.Hosts[h.Name].Err == nil {
+			found = append(found, block(place(h), "its API server does not answer: "+err.Error(), "repair that control plane first"))
+		}
+	}
+	return found
+}
+
+func etcdHealthy(_ *config.Cluster, f Facts) []Finding {
+	if f.Cluster.Err != nil || f.Cluster.ExternalEtcd {
+		return nil
+	}
+	var found []Finding
+	for _, problem := range f.Cluster.Etcd.Problems {
+		found = append(found, block(wholeCluster, "etcd: "+problem, "bring all members to health first"))
+	}
+	return found
+}
+
+func drainAllowed(c *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, h := range asked(c, f) {
+		d := f.Cluster.Drains[f.Hosts[h.Name].NodeName]
+		if needsKubelet(f, h.Name) == "" && needsRestart(f, h.Name) == "" {
+			continue // it will not be drained
+		}
+		if d.Err != nil {
+			found = append(found, block(place(h), "what a drain would meet could not be read: "+d.Err.Error(), "run the check again"))
+		}
+		for _, refused := range d.Refused {
+			found = append(found, block(place(h), "cannot be drained: "+refused,
+				"move the pod away, or allow it in the cluster file under drain.deleteLocalData or drain.deleteUnmanaged"))
+		}
+	}
+	return found
+}
+
+func artifactsPresent(c *config.Cluster, f Facts) []Finding {
+	if f.Cluster.Err == nil && len(Plan(c, f, nil)) == 0 {
+		return nil // nothing will be installed
+	}
+	var found []Finding
+	at := c.ArtifactsAt.String()
+	for _, p := range f.Artifacts.Problems {
+		found = append(found, block(at, p, "put the files of "+f.Target+" there, with their SHA256SUMS"))
+	}
+	if len(found) > 0 {
+		return found
+	}
+	lacking := map[string]bool{}
+	for _, h := range asked(c, f) {
+		seen := f.Hosts[h.Name]
+		for _, name := range []string{"kubeadm", "kubelet"} {
+			if art, have := f.Artifacts.Binary(seen.Arch, name); !have {
+				lacking[name+" for linux-"+seen.Arch] = true
+			} else if art.Size == 0 {
+				lacking[name+" for linux-"+seen.Arch+" (it is empty)"] = true
+			}
+		}
+		for _, image := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "etcd", "pause"} {
+			if f.Artifacts.Image(seen.Arch, image) == "" {
+				lacking["image "+image+" for linux-"+seen.Arch] = true
+			}
+		}
+	}
+	for _, what := range sorted(lacking) {
+		found = append(found, block(at, fmt.Sprintf("%s lacks %s", f.Artifacts.Version, what), "add it, and its line in SHA256SUMS"))
+	}
+	return found
+}

@@ -1,0 +1,107 @@
+package steps
+
+import (
+	"time"
+
+	"github.com/kuberung/kuberung/hosts"
+)
+
+// Facts is what was observed of a cluster and its hosts: plain data, from which plans, checks and
+// reasons are computed without asking anybody again.
+type Facts struct {
+	Target    string          // version to reach: "v1.36.3"
+	Artifacts Artifacts       // what there is to install for it
+	Cluster   ClusterFacts    // from the API
+	Hosts     map[string]Host // by inventory name
+}
+
+// Host is what was observed of one host of the cluster file.
+type Host struct {
+	Name, Role string // as in the cluster file
+	Err        error  // why the host could not be asked; everything below is then unknown
+
+	NodeName string // from the kubelet's client certificate: never from hostname
+	Arch     string // as Go spells it: "amd64"
+	CA       string // the cluster CA certificate found on the host, PEM
+
+	Binaries map[string]Binary // kubeadm, kubelet, kubectl, crictl, where found
+	CRI      string            // endpoint of the container runtime: "unix:///run/…"
+	Missing  []string          // commands that kuberung needs on a host and that are not there
+	Staged   map[string]bool   // staged files, by path
+	Images   map[string]bool   // image references the container runtime holds
+	Free     []Disk
+	Kubeadm  map[string]hosts.Record // detached kubeadm runs, by unit name
+
+	// Control planes only.
+	Manifests  map[string]Manifest // static pods by component: "kube-apiserver"
+	APIVersion string              // what the host's own API server answers
+	APIErr     error               // why it does not answer
+}
+
+// Binary is an installed program.
+type Binary struct {
+	Path    string
+	Version string // "v1.35.4"; empty when it does not say
+	Owner   string // package that owns the file; empty for a plain file
+}
+
+// Disk is the free space below a path.
+type Disk struct {
+	Path string
+	Free int64 // bytes
+}
+
+// Manifest is what matters of a static pod's manifest.
+type Manifest struct {
+	Image     string
+	Advertise string // kube-apiserver: host:port it advertises
+	Client    string // etcd: host:port where clients reach the member
+}
+
+// ClusterFacts is what the API says.
+type ClusterFacts struct {
+	Err error // why the API could not be asked; everything below is then unknown
+
+	Nodes           map[string]Node
+	KubeadmVersion  string // kubernetesVersion in the ConfigMap kubeadm-config
+	ExternalEtcd    bool
+	ProxyImage      string // of the DaemonSet kube-proxy; empty: there is none
+	CoreDNSImage    string
+	CoreDNSReplicas int32
+
+	// Read for a plan, not again for every lane.
+	Workloads map[string]Workload // by "Deployment default/web": the photo before
+	Crashing  map[string]bool     // containers already in a crash loop, by namespace/owner/container
+	Etcd      EtcdFacts
+	Drains    map[string]Drain // by node
+	At        time.Time
+}
+
+// EtcdFacts is the state of the members, as each of them tells it.
+type EtcdFacts struct {
+	Problems []string // empty: all members healthy and level
+	DBSize   int64    // bytes, the largest member
+}
+
+// Drain is what a drain of one node would meet.
+type Drain struct {
+	Refused []string // pods that no consent covers, each with its reason
+	Err     error
+}
+
+// Node is a node of the cluster.
+type Node struct {
+	Name     string
+	Kubelet  string // running version
+	Ready    bool
+	NotReady string // why it is not
+	Cordoned bool
+	Window   string // our annotation: drain.Cordoned, drain.FoundCordoned or empty
+	Address  string // internal address
+}
+
+// Workload counts the replicas of a Deployment or StatefulSet.
+type Workload struct{ Desired, Ready int32 }
+
+// Node gives the node of a host, by inventory name.
+func (f Facts) Node(host string) Node { return f.Cluster.Nodes[f.Hosts[host].NodeName] }

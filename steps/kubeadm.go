@@ -1,0 +1,164 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kuberung/kuberung/engine"
+	"github.com/kuberung/kuberung/hosts"
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+// upgradeConfiguration is kubeadm's UpgradeConfiguration, as far as kuberung sets it. The timeouts
+// can be given in no other way, and flags may not be mixed with it.
+// https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/#kubeadm-k8s-io-v1beta4-UpgradeConfiguration
+type upgradeConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+	Apply           *upgradeRun    `json:"apply,omitempty"`
+	Node            *upgradeRun    `json:"node,omitempty"`
+	Timeouts        map[string]any `json:"timeouts,omitempty"`
+}
+
+type upgradeRun struct {
+	KubernetesVersion     string   `json:"kubernetesVersion,omitempty"` // apply only
+	CertificateRenewal    bool     `json:"certificateRenewal"`
+	EtcdUpgrade           bool     `json:"etcdUpgrade"`
+	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
+	Patches               *patches `json:"patches,omitempty"`
+}
+
+type patches struct {
+	Directory string `json:"directory"`
+}
+
+// kubeadmFile renders the configuration of one run of kubeadm. It is the same for each host and
+// each time: patches and ignored errors are not remembered by kubeadm.
+func kubeadmFile(k config.Kubeadm, target string, apply bool) ([]byte, error) {
+	run := &upgradeRun{
+		CertificateRenewal: k.CertificateRenewal, EtcdUpgrade: true,
+		IgnorePreflightErrors: k.IgnorePreflightErrors,
+	}
+	if k.Patches != "" {
+		run.Patches = &patches{k.Patches}
+	}
+	c := upgradeConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: "kubeadm.k8s.io/v1beta4", Kind: "UpgradeConfiguration"},
+		Timeouts: map[string]any{},
+	}
+	for name, d := range map[string]time.Duration{
+		"upgradeManifests": k.Timeouts.UpgradeManifests, "etcdAPICall": k.Timeouts.EtcdAPICall,
+		"kubernetesAPICall": k.Timeouts.KubernetesAPICall,
+	} {
+		if d > 0 {
+			c.Timeouts[name] = d.String()
+		}
+	}
+	if apply {
+		run.KubernetesVersion = target
+		c.Apply = run
+	} else {
+		c.Node = run
+	}
+	return yaml.Marshal(c)
+}
+
+// runKubeadm runs `kubeadm upgrade apply` or `node` as a detached unit: it comes to its end whatever
+// happens to the connection or to the operator's machine, and is never run twice at once.
+func (s *Session) runKubeadm(ctx context.Context, f Facts, host string, apply bool, log engine.Logf) error {
+	h := s.host(host)
+	text, err := kubeadmFile(s.Cluster.Kubeadm, f.Target, apply)
+	if err != nil {
+		return err
+	}
+	unit := hosts.Unit{Name: nodeUnit(f.Target), Limit: s.Cluster.Timeouts.Kubeadm}
+	verb := []string{"node"}
+	if apply {
+		unit.Name, verb = applyUnit(f.Target), []string{"apply", "--yes"}
+	}
+	file := "/var/lib/kuberung/" + unit.Name + ".yaml"
+	if err := h.WriteFile(ctx, file, text, 0o600); err != nil {
+		return err
+	}
+	unit.Argv = append([]string{f.Hosts[host].Binaries["kubeadm"].Path, "upgrade"}, verb...)
+	unit.Argv = append(unit.Argv, "--config", file)
+	record, adopted, err := h.RunUnit(ctx, unit, func(line string) { log("%s", line) })
+	if err == nil && adopted && record.Code != 0 {
+		log("an earlier run of %s ended with exit status %d; running it again", unit.Name, record.Code)
+		record, _, err = h.RunUnit(ctx, unit, func(line string) { log("%s", line) })
+	}
+	if err != nil {
+		return err
+	}
+	if record.Code != 0 {
+		return fmt.Errorf("kubeadm upgrade %s ended with exit status %d:\n%s\nIts whole output: /var/lib/kuberung/units/%s/output on %s",
+			verb[0], record.Code, record.Tail, unit.Name, host)
+	}
+	return nil
+}
+
+// UpgradeControlPlane lets kubeadm move the static pods of a control plane: `apply` on the first,
+// `node` on the others.
+func UpgradeControlPlane(s *Session, host string, todo func(Facts, string) string, apply bool) engine.Step[Facts] {
+	command := "kubeadm upgrade node"
+	if apply {
+		command = "kubeadm upgrade apply"
+	}
+	return step{
+		Name:  "upgrade-control-plane",
+		Does:  "run " + command + ": etcd, API server, controller manager and scheduler restart",
+		Needs: func(f Facts) string { return todo(f, host) },
+		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
+			if !apply {
+				if err := s.checkKubeadmConfig(ctx, f.Target); err != nil {
+					return err
+				}
+			}
+			if err := s.runKubeadm(ctx, f, host, apply, log); err != nil {
+				return err
+			}
+			return await(ctx, s.Cluster.Timeouts.Gate, 0, log, s.apiServerIs(host, f.Target))
+		},
+	}
+}
+
+// UpgradeNode lets kubeadm write the kubelet's configuration on a worker.
+func UpgradeNode(s *Session, host string) engine.Step[Facts] {
+	return step{
+		Name:  "upgrade-node",
+		Does:  "run kubeadm upgrade node: the kubelet's configuration is written anew",
+		Needs: func(f Facts) string { return needsNodeConfig(f, host) },
+		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
+			if err := s.checkKubeadmConfig(ctx, f.Target); err != nil {
+				return err
+			}
+			return s.runKubeadm(ctx, f, host, false, log)
+		},
+	}
+}
+
+// errOldConfig says that the first control plane's apply has not come to its end.
+var errOldConfig = errors.New("the cluster's kubeadm-config does not name the target yet")
+
+// checkKubeadmConfig reads the target back before `kubeadm upgrade node` takes it from there: with an
+// old version in it, kubeadm would render the old manifests again and call that a success.
+func (s *Session) checkKubeadmConfig(ctx context.Context, target string) error {
+	var version string
+	err := poll(ctx, s.Cluster.Timeouts.Observe, time.Second, func(ctx context.Context) (bool, error) {
+		c, err := readKubeadmConfig(ctx, s.api())
+		version = c.KubernetesVersion
+		return err == nil, err
+	})
+	if err != nil {
+		return err
+	}
+	if version != target {
+		return fmt.Errorf("%w: it says %s, not %s; run the same command again, it finishes kubeadm upgrade apply first",
+			errOldConfig, version, target)
+	}
+	return nil
+}

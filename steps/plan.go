@@ -1,0 +1,141 @@
+package steps
+
+import (
+	"github.com/kuberung/kuberung/engine"
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+type (
+	plan  = engine.Plan[Facts]
+	stage = engine.Stage[Facts]
+	lane  = engine.Lane[Facts]
+	step  = engine.Step[Facts]
+)
+
+// wholeCluster is the target of steps that belong to no host.
+const wholeCluster = "cluster"
+
+// Plan gives the way from what was observed to the target: what is left of one rung, in its order.
+// It is pure: the session is only kept for the steps, and may be nil where none of them will run.
+// A cluster that has arrived gives an empty plan.
+func Plan(c *config.Cluster, f Facts, s *Session) engine.Plan[Facts] {
+	cps, kubelets, nodes := controlPlaneLanes(c, f, s), kubeletLanes(c, f, s), workerLanes(c, f, s)
+	p := plan{
+		{Name: "control plane", Width: 1, Lanes: cps},
+		{Name: "control-plane kubelets", Width: 1, Lanes: kubelets},
+		{Name: "workers", Width: c.Workers.Batch, Lanes: nodes},
+	}.Prune(f)
+	if len(p) == 0 {
+		return nil
+	}
+	return arrange(p, stageLanes(c, f, s, p), f, s)
+}
+
+// arrange puts what serves the whole cluster around the stages that have something to do.
+func arrange(p plan, staging []lane, f Facts, s *Session) plan {
+	full := plan{{Name: "stage", Width: 4, Lanes: staging}}
+	var controlPlane bool
+	for _, st := range p {
+		controlPlane = controlPlane || st.Name != "workers"
+	}
+	if controlPlane {
+		full = append(full, stage{Name: "snapshot", Width: 1, Lanes: []lane{
+			{Target: wholeCluster, Work: []step{TakeSnapshot(s)}},
+		}})
+	}
+	for _, st := range p {
+		if st.Name == "workers" && controlPlane {
+			full = append(full, addOns(s, f))
+		}
+		full = append(full, st)
+	}
+	if last := p[len(p)-1]; controlPlane && last.Name != "workers" {
+		full = append(full, addOns(s, f))
+	}
+	return full.Prune(f)
+}
+
+func addOns(s *Session, f Facts) stage {
+	return stage{Name: "add-ons", Width: 1, Lanes: []lane{
+		{Target: wholeCluster, Work: []step{AwaitAddOns(s, f)}},
+	}}
+}
+
+// stageLanes brings files and images to every host that a later stage touches.
+func stageLanes(c *config.Cluster, f Facts, s *Session, p plan) []lane {
+	touched := map[string]bool{}
+	for _, st := range p {
+		for _, l := range st.Lanes {
+			touched[l.Target] = touched[l.Target] || l.WorkDue(f)
+		}
+	}
+	var lanes []lane
+	for _, h := range c.Hosts {
+		if touched[h.Name] {
+			lanes = append(lanes, lane{Target: h.Name, Work: []step{
+				StageFiles(s, h.Name), ImportImages(s, h.Name),
+			}})
+		}
+	}
+	return lanes
+}
+
+// controlPlaneLanes swaps etcd and the API server's components, one host at a time.
+func controlPlaneLanes(c *config.Cluster, f Facts, s *Session) []lane {
+	first := applyHost(c, f)
+	ordered := make([]config.Host, 0, len(c.Hosts))
+	for _, h := range controlPlanes(c) {
+		if h.Name == first {
+			ordered = append([]config.Host{h}, ordered...)
+		} else {
+			ordered = append(ordered, h)
+		}
+	}
+	var lanes []lane
+	for _, h := range ordered {
+		todo := needsControlPlane
+		if h.Name == first {
+			todo = needsApply
+		}
+		lanes = append(lanes, lane{
+			Target: h.Name,
+			Open:   []step{AwaitControlPlanes(s, false), HandOverEtcd(s, h.Name)},
+			Work:   []step{InstallKubeadm(s, h.Name, todo), UpgradeControlPlane(s, h.Name, todo, h.Name == first)},
+			Close:  []step{AwaitControlPlane(s, h.Name)},
+		})
+	}
+	return lanes
+}
+
+// kubeletLanes moves the kubelets of control planes, one at a time, once all API servers are new.
+func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
+	var lanes []lane
+	for _, h := range controlPlanes(c) {
+		lanes = append(lanes, lane{
+			Target: h.Name,
+			Open: []step{AwaitControlPlanes(s, true), HandOverEtcd(s, h.Name),
+				AwaitEndpoints(s), Cordon(s, h.Name), DrainNode(s, h.Name)},
+			Work: []step{InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
+			Close: []step{AwaitNode(s, h.Name, f), AwaitStaticPods(s, h.Name),
+				Uncordon(s, h.Name), AwaitWorkloads(s, f)},
+		})
+	}
+	return lanes
+}
+
+// workerLanes moves the workers. kubeadm comes after the drain: an old kubelet that happens to
+// restart must not read the new configuration while pods still run on it.
+func workerLanes(c *config.Cluster, f Facts, s *Session) []lane {
+	var lanes []lane
+	for _, h := range workers(c) {
+		lanes = append(lanes, lane{
+			Target: h.Name,
+			Open: []step{AwaitControlPlanes(s, true), AwaitEndpoints(s),
+				Cordon(s, h.Name), DrainNode(s, h.Name)},
+			Work: []step{InstallKubeadm(s, h.Name, needsNodeConfig), UpgradeNode(s, h.Name),
+				InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
+			Close: []step{AwaitNode(s, h.Name, f), Uncordon(s, h.Name), AwaitWorkloads(s, f)},
+		})
+	}
+	return lanes
+}
