@@ -164,7 +164,7 @@ func (e *eviction) remind(ctx context.Context) {
 	}
 	deadline, _ := ctx.Deadline()
 	first := e.pods[0]
-	e.log("%d pods left, %s to go; %s: %s", len(e.pods), time.Until(deadline).Round(time.Second), nameOf(&first.pod), first.reason)
+	e.log("pods left: %d, time left: %s; %s: %s", len(e.pods), time.Until(deadline).Round(time.Second), nameOf(&first.pod), first.reason)
 }
 
 func (e *eviction) log(format string, args ...any) {

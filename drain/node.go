@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -28,7 +29,7 @@ func Node(ctx context.Context, client kubernetes.Interface, node string, o Optio
 	o = o.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("%w after %s", ErrTimeout, o.Timeout))
 	defer cancel()
-	for range rounds {
+	for round := range rounds {
 		survey, err := lookUntil(ctx, client, node, o)
 		if err != nil {
 			return &BlockedError{Node: node, Err: err}
@@ -39,11 +40,36 @@ func Node(ctx context.Context, client kubernetes.Interface, node string, o Optio
 		if len(survey.Evict) == 0 {
 			return nil
 		}
+		if round == 0 {
+			if err := neverMovable(ctx, client, node, o, survey.Evict); err != nil {
+				return err
+			}
+		}
 		if err := newEviction(client, node, o, survey.Evict).run(ctx); err != nil {
 			return err
 		}
 	}
 	return stillComing(ctx, client, node, o)
+}
+
+// neverMovable ends the drain before it disturbs anyone if a pod has more budgets than the eviction API accepts. Whether
+// budgets can be read does not matter to the drain: what they allow is decided eviction by eviction.
+func neverMovable(ctx context.Context, client kubernetes.Interface, node string, o Options, pods []corev1.Pod) error {
+	hindrances, err := Budgets(ctx, client, pods)
+	if err != nil {
+		o.Logf("%v", err)
+		return nil
+	}
+	var blocked []Blocked
+	for _, h := range hindrances {
+		if len(h.Budgets) > 1 {
+			blocked = append(blocked, Blocked{h.Pod, h.Reason})
+		}
+	}
+	if len(blocked) == 0 {
+		return nil
+	}
+	return &BlockedError{Node: node, Pods: blocked, Err: ErrForGood}
 }
 
 // lookUntil repeats Look until it answers, fails for good, or the drain's time is up.

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +52,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // itself stays the same; no answer, an overload or a server in trouble may pass.
 func mayPass(err error) bool {
 	switch {
+	case errors.Is(err, errUnknownWindow):
+		return false
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err),
 		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err):
 		return false

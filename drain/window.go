@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,8 +93,11 @@ func windowOf(node *corev1.Node) (string, error) {
 	}
 }
 
+// errUnknownWindow is a value that this version does not write, so it does not know what to put back either.
+var errUnknownWindow = errors.New("unknown value")
+
 func unknownWindow(value string) error {
-	return fmt.Errorf("annotation %s has the unknown value %q: remove it if no other kuberung works on this node", WindowAnnotation, value)
+	return fmt.Errorf("annotation %s=%q, remove it if no other kuberung works on this node: %w", WindowAnnotation, value, errUnknownWindow)
 }
 
 // annotate sets WindowAnnotation in one patch, or removes it if value is nil. Where the node carries a resource version
