@@ -61,16 +61,34 @@ func (c *conn) lost() error {
 	return fmt.Errorf("%w to %s: %w", ErrConnLost, c.host, c.why)
 }
 
-// settle gives a connection that just broke a moment to learn why, then returns its reason, or err if it lives.
+// settle decides whether a channel ended because the connection did: err stays if the server still answers.
+// A dying connection closes its channels a moment before it knows why.
 func (c *conn) settle(err error) error {
-	t := time.NewTimer(time.Second)
+	t := time.NewTimer(settleLimit)
 	defer t.Stop()
 	select {
 	case <-c.dead:
 		return c.lost()
+	case sent := <-c.ping():
+		if sent != nil {
+			return c.lost()
+		}
 	case <-t.C:
-		return err
 	}
+	return err
+}
+
+// settleLimit bounds a decision that takes one round trip.
+const settleLimit = 2 * time.Second
+
+// ping asks the server for a sign of life.
+func (c *conn) ping() <-chan error {
+	answer := make(chan error, 1)
+	go func() {
+		_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
+		answer <- err
+	}()
+	return answer
 }
 
 // keepalive asks the server for a sign of life and ends the connection when none comes, so that no call
@@ -84,17 +102,12 @@ func (c *conn) keepalive() {
 			return
 		case <-tick.C:
 		}
-		answer := make(chan error, 1)
-		go func() {
-			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
-			answer <- err
-		}()
 		limit := time.NewTimer(c.tune.keepaliveLimit)
 		select {
 		case <-c.dead:
-		case err := <-answer:
+		case err := <-c.ping():
 			if err != nil {
-				c.fail(c.settle(err))
+				<-c.dead // the other loop learns the reason
 			}
 		case <-limit.C:
 			c.fail(fmt.Errorf("no answer to a keepalive for %v", c.tune.keepaliveLimit))
@@ -103,13 +116,9 @@ func (c *conn) keepalive() {
 	}
 }
 
-// channelLimit is how long the server may take to open a channel before the connection counts as broken:
-// a server can be alive and never answer (golang/go#26643).
-const channelLimit = 30 * time.Second
-
 // openChannel opens a channel, patiently if the server says it has too many.
 func (c *conn) openChannel(ctx context.Context, kind string, payload []byte, tooMany func(ssh.RejectionReason) bool) (ssh.Channel, <-chan *ssh.Request, error) {
-	giveUp := time.Now().Add(channelLimit)
+	giveUp := time.Now().Add(c.tune.channelLimit)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		ch, reqs, err := c.openOnce(ctx, kind, payload)
 		var refused *ssh.OpenChannelError
@@ -128,6 +137,7 @@ type opened struct {
 	err  error
 }
 
+// openOnce asks once. A server can be alive and never answer (golang/go#26643): then the connection is broken.
 func (c *conn) openOnce(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	answer := make(chan opened)
 	go func() {
@@ -141,7 +151,7 @@ func (c *conn) openOnce(ctx context.Context, kind string, payload []byte) (ssh.C
 			}
 		}
 	}()
-	limit := time.NewTimer(channelLimit)
+	limit := time.NewTimer(c.tune.channelLimit)
 	defer limit.Stop()
 	select {
 	case o := <-answer:
@@ -149,7 +159,7 @@ func (c *conn) openOnce(ctx context.Context, kind string, payload []byte) (ssh.C
 	case <-ctx.Done():
 		return nil, nil, fmt.Errorf("open %s channel on %s: %w: %w", kind, c.host, errNotSent, context.Cause(ctx))
 	case <-limit.C:
-		c.fail(fmt.Errorf("no answer to a channel request for %v", channelLimit))
+		c.fail(fmt.Errorf("no answer to a channel request for %v", c.tune.channelLimit))
 		<-answer
 		return nil, nil, fmt.Errorf("%w: %w", errNotSent, c.lost())
 	}

@@ -45,8 +45,8 @@ func (h *Host) dial(ctx context.Context) (*conn, error) {
 	}
 }
 
-// handshake makes one attempt. The deadline is on the connection itself, because ssh.ClientConfig.Timeout
-// covers the TCP connect only.
+// handshake makes one attempt. The end of ctx closes the connection, whatever it waits for then:
+// ssh.ClientConfig.Timeout would cover the TCP connect only (golang/go#51926).
 func (h *Host) handshake(ctx context.Context, keys *hostKeys, auth ssh.AuthMethod) (*conn, error) {
 	nc, err := h.cfg.Dial(ctx, "tcp", h.target())
 	if err != nil {
@@ -54,8 +54,6 @@ func (h *Host) handshake(ctx context.Context, keys *hostKeys, auth ssh.AuthMetho
 	}
 	wire := &wire{Conn: nc}
 	wire.at(phaseBanner)
-	deadline, _ := ctx.Deadline()
-	_ = nc.SetDeadline(deadline) // in-memory connections may lack deadlines; the next line covers them
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	var keyErr error
 	sc, chans, reqs, err := ssh.NewClientConn(wire, h.target(), &ssh.ClientConfig{
@@ -78,7 +76,6 @@ func (h *Host) handshake(ctx context.Context, keys *hostKeys, auth ssh.AuthMetho
 		nc.Close()
 		return nil, h.handshakeError(ctx, wire.phase(), keys, keyErr, err)
 	}
-	_ = nc.SetDeadline(time.Time{})
 	return newConn(h.cfg.Name, ssh.NewClient(sc, chans, reqs), h.tune), nil
 }
 
@@ -107,7 +104,7 @@ func (h *Host) connectError(phase string, kind, err error) error {
 func cutBeforeAuth(err error) bool {
 	var ce *ConnectError
 	return errors.As(err, &ce) && ce.Kind == ErrUnreachable && (ce.Phase == phaseBanner || ce.Phase == phaseKey) &&
-		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET))
+		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }
 
 // The phases of a connection, as people read them after "connect to cp1 (10.0.0.1:22):".

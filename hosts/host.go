@@ -47,6 +47,7 @@ type Host struct {
 type tuning struct {
 	keepaliveEvery time.Duration // between two keepalives
 	keepaliveLimit time.Duration // for the answer to one
+	channelLimit   time.Duration // for the server to open a channel, or to refuse it
 	outputGrace    time.Duration // silence after the exit status that ends the wait for more output
 	pollEvery      time.Duration // between two looks at a detached unit
 	retryFrom      time.Duration // first pause before reconnecting; doubles
@@ -82,6 +83,7 @@ func New(c Config) *Host {
 		tune: tuning{
 			keepaliveEvery: 15 * time.Second,
 			keepaliveLimit: 15 * time.Second,
+			channelLimit:   30 * time.Second,
 			outputGrace:    time.Second,
 			pollEvery:      time.Second,
 			retryFrom:      time.Second,

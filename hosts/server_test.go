@@ -233,13 +233,18 @@ func (s *server) session(sess gliderssh.Session) {
 	s.mu.Unlock()
 	signals := make(chan gliderssh.Signal, 8)
 	sess.Signals(signals)
+	over := make(chan struct{})
+	defer close(over)
 	go func() {
-		for range signals {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		for {
+			select {
+			case <-signals:
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+			case <-over:
+				return
+			}
 		}
 	}()
-	defer close(signals)
-	defer sess.Signals(nil)
 	go func() { _, _ = io.Copy(stdin, sess); stdin.Close() }()
 	var copies sync.WaitGroup
 	copies.Go(func() { _, _ = io.Copy(sess, outR); outR.Close() })

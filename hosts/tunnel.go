@@ -66,13 +66,18 @@ type tunnel struct {
 
 func newTunnel(c *conn, ch ssh.Channel, remote net.Addr) *tunnel {
 	ours, theirs := net.Pipe()
-	end := func() {
-		theirs.Close()
-		ch.Close()
-	}
 	// Either direction's end is the end of both; errors show as the end of the pipe.
-	go func() { _, _ = io.Copy(theirs, ch); end() }()
-	go func() { _, _ = io.Copy(ch, theirs); end() }()
+	go func() {
+		_, _ = io.Copy(theirs, ch)
+		ch.Close()
+		_ = c.settle(nil) // so that a lost connection is known as such before our end reads the end
+		theirs.Close()
+	}()
+	go func() {
+		_, _ = io.Copy(ch, theirs)
+		ch.Close()
+		theirs.Close()
+	}()
 	return &tunnel{Conn: ours, conn: c, remote: remote}
 }
 
