@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,19 +88,40 @@ func (s *Session) runKubeadm(ctx context.Context, f Facts, host string, apply bo
 	}
 	unit.Argv = append([]string{f.Hosts[host].Binaries["kubeadm"].Path, "upgrade"}, verb...)
 	unit.Argv = append(unit.Argv, "--config", file)
-	record, adopted, err := h.RunUnit(ctx, unit, func(line string) { log("%s", line) })
-	if err == nil && adopted && record.Code != 0 {
+	found := f.Hosts[host].Kubeadm[unit.Name].State
+	record, adopted, err := h.RunUnit(ctx, unit, kubeadmLines(log))
+	if err == nil && adopted && found != hosts.Running {
+		// A result that was there when the facts were read, and they still ask for a run.
 		log("an earlier run of %s ended with exit status %d; running it again", unit.Name, record.Code)
-		record, _, err = h.RunUnit(ctx, unit, func(line string) { log("%s", line) })
+		record, _, err = h.RunUnit(ctx, unit, kubeadmLines(log))
 	}
 	if err != nil {
 		return err
 	}
 	if record.Code != 0 {
 		return fmt.Errorf("kubeadm upgrade %s ended with exit status %d:\n%s\nIts whole output: /var/lib/kuberung/units/%s/output on %s",
-			verb[0], record.Code, record.Tail, unit.Name, host)
+			verb[0], record.Code, plain(record.Tail), unit.Name, host)
 	}
 	return nil
+}
+
+var (
+	colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	// verification matches the lines of kubeadm's system verification that say of a kernel setting or
+	// a cgroup controller what it is; problems are told again as WARNING or ERROR.
+	verification = regexp.MustCompile(`^(KERNEL_VERSION|OS|CONFIG_[A-Z0-9_]+|CGROUPS_[A-Z0-9_]+|DOCKER_[A-Z_]+): `)
+)
+
+func plain(text string) string { return colours.ReplaceAllString(text, "") }
+
+// kubeadmLines reports what kubeadm says, without colours, empty lines and the list of kernel
+// settings. The whole output stays on the host.
+func kubeadmLines(log engine.Logf) func(string) {
+	return func(line string) {
+		if line = strings.TrimRight(plain(line), " "); line != "" && !verification.MatchString(line) {
+			log("%s", line)
+		}
+	}
 }
 
 // UpgradeControlPlane lets kubeadm move the static pods of a control plane: `apply` on the first,

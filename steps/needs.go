@@ -2,6 +2,7 @@ package steps
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
@@ -52,30 +53,31 @@ func orUnknown(version string) string {
 // one of them: manifests, the running API server, and that kubeadm came to its end.
 func needsControlPlane(f Facts, host string) string {
 	h := f.Hosts[host]
+	var why []string
 	for _, unit := range kubeadmUnits(h.Role, f.Target) {
-		if why := unfinished(unit, h.Kubeadm[unit]); why != "" {
-			return why
+		if left := unfinished(unit, h.Kubeadm[unit]); left != "" {
+			why = append(why, left)
 		}
 	}
 	for _, component := range controlPlaneComponents {
-		m, found := h.Manifests[component]
-		if !found {
-			if component == "etcd" && f.Cluster.ExternalEtcd {
-				continue
-			}
-			return "the manifest of " + component + " is missing"
-		}
-		if why := needsManifest(f, h, component, m); why != "" {
-			return why
+		if left := needsManifest(f, h, component); left != "" {
+			why = append(why, left)
 		}
 	}
-	if h.APIVersion != f.Target {
+	if len(why) == 0 && h.APIVersion != f.Target {
 		return "its API server answers " + orUnknown(h.APIVersion)
 	}
-	return ""
+	return strings.Join(why, ", ")
 }
 
-func needsManifest(f Facts, h Host, component string, m Manifest) string {
+func needsManifest(f Facts, h Host, component string) string {
+	m, found := h.Manifests[component]
+	if !found {
+		if component == "etcd" && f.Cluster.ExternalEtcd {
+			return ""
+		}
+		return "the manifest of " + component + " is missing"
+	}
 	tag, want := tagOf(m.Image), f.Target
 	if component == "etcd" {
 		// kubeadm leaves an etcd alone that is newer than its own.

@@ -99,12 +99,20 @@ func controlPlaneLanes(c *config.Cluster, f Facts, s *Session) []lane {
 		}
 		lanes = append(lanes, lane{
 			Target: h.Name,
-			Open:   []step{AwaitControlPlanes(s, false), HandOverEtcd(s, h.Name)},
+			Open:   append([]step{AwaitControlPlanes(s, false)}, handOver(c, s, h.Name)...),
 			Work:   []step{InstallKubeadm(s, h.Name, todo), UpgradeControlPlane(s, h.Name, todo, h.Name == first)},
 			Close:  []step{AwaitControlPlane(s, h.Name)},
 		})
 	}
 	return lanes
+}
+
+// handOver is for clusters where another member can lead.
+func handOver(c *config.Cluster, s *Session, host string) []step {
+	if len(controlPlanes(c)) < 2 {
+		return nil
+	}
+	return []step{HandOverEtcd(s, host)}
 }
 
 // kubeletLanes moves the kubelets of control planes, one at a time, once all API servers are new.
@@ -113,11 +121,11 @@ func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	for _, h := range controlPlanes(c) {
 		lanes = append(lanes, lane{
 			Target: h.Name,
-			Open: []step{AwaitControlPlanes(s, true), HandOverEtcd(s, h.Name),
-				AwaitEndpoints(s), Cordon(s, h.Name), DrainNode(s, h.Name)},
+			Open: append(append([]step{AwaitControlPlanes(s, true)}, handOver(c, s, h.Name)...),
+				AwaitEndpoints(s), Cordon(s, h.Name), DrainNode(s, h.Name)),
 			Work: []step{InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
 			Close: []step{AwaitNode(s, h.Name, f), AwaitStaticPods(s, h.Name),
-				Uncordon(s, h.Name), AwaitWorkloads(s, f)},
+				Uncordon(s, h.Name), RemoveStaged(s, h.Name), AwaitWorkloads(s, f)},
 		})
 	}
 	return lanes
@@ -134,7 +142,8 @@ func workerLanes(c *config.Cluster, f Facts, s *Session) []lane {
 				Cordon(s, h.Name), DrainNode(s, h.Name)},
 			Work: []step{InstallKubeadm(s, h.Name, needsNodeConfig), UpgradeNode(s, h.Name),
 				InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
-			Close: []step{AwaitNode(s, h.Name, f), Uncordon(s, h.Name), AwaitWorkloads(s, f)},
+			Close: []step{AwaitNode(s, h.Name, f), Uncordon(s, h.Name), RemoveStaged(s, h.Name),
+				AwaitWorkloads(s, f)},
 		})
 	}
 	return lanes

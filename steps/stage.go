@@ -67,3 +67,15 @@ func (s *Session) importImage(ctx context.Context, f Facts, host string, a Artif
 	})
 	return err
 }
+
+// RemoveStaged frees the room that staged files took; nothing needs them once the node has arrived.
+func RemoveStaged(s *Session, host string) engine.Step[Facts] {
+	return step{
+		Name: "remove-staged",
+		Does: "remove the staged files from the host",
+		Run: func(ctx context.Context, _ Facts, _ engine.Logf) error {
+			_, err := s.host(host).Run(ctx, hosts.Cmd{Argv: []string{"rm", "-rf", stageDir}, Sudo: true})
+			return err
+		},
+	}
+}

@@ -26,8 +26,9 @@ func upgradeCommand(p Process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			s, facts, err := look(c.Context, p, cluster)
+			s := steps.Open(cluster)
 			defer s.Close()
+			facts, err := settled(c.Context, p, s)
 			if err != nil {
 				return err
 			}
@@ -50,6 +51,23 @@ func upgradeCommand(p Process) *cli.Command {
 			return run(c.Context, p, cluster, s, plan, doc)
 		},
 	}
+}
+
+// settled observes the cluster, after whatever an earlier run left going has come to its end.
+func settled(ctx context.Context, p Process, s *steps.Session) (steps.Facts, error) {
+	ctx, cancel := stoppable(ctx, p.Stop)
+	defer cancel()
+	last := ""
+	facts, err := s.ObserveSettled(ctx, func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); line != last {
+			fmt.Fprintf(p.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
+			last = line
+		}
+	})
+	if ctx.Err() != nil {
+		return facts, &exitError{codeInterrupted, context.Cause(ctx)}
+	}
+	return facts, err
 }
 
 // confirm asks once. Where nobody can answer, --yes has to be given.
@@ -83,6 +101,9 @@ func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Sessi
 		return outcome(ctx, p, cluster, s, err)
 	}
 	fmt.Fprintf(p.Out, "\n%s is at %s, after %s.\n", cluster.Name, cluster.Target, time.Since(began).Round(time.Second))
+	for _, line := range s.Left(ctx) {
+		fmt.Fprintf(p.Out, "  %s\n", line)
+	}
 	return nil
 }
 
