@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kuberung/kuberung/engine"
 	"github.com/kuberung/kuberung/hosts"
+	"github.com/kuberung/kuberung/internal/config"
 )
 
 // transient are the checks that an interrupted run may fail for a while, because what it began is
@@ -69,28 +71,45 @@ func begun(f Facts) bool {
 	return false
 }
 
-// awaitUnits waits for kubeadm runs that are still going on any host.
+// awaitUnits waits for kubeadm runs that are still going on any host. A host that cannot be asked is
+// a finding of the checks, not of this.
 func (s *Session) awaitUnits(ctx context.Context, log engine.Logf) error {
-	for _, h := range s.Cluster.Hosts {
+	var mu sync.Mutex
+	var errs []error
+	say := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		log(format, args...)
+	}
+	s.eachHost(func(h config.Host) {
 		for _, unit := range kubeadmUnits(h.Role, s.Cluster.Target) {
 			record, err := s.host(h.Name).UnitRecord(ctx, unit)
-			if err != nil || record.State != hosts.Running {
-				continue // a host that cannot be asked is a finding of the checks
-			}
-			log("%s: %s of an earlier run is still at work since %s; waiting for its end",
-				h.Name, unit, record.Started.Local().Format(time.TimeOnly))
-			err = poll(ctx, s.Cluster.Timeouts.Kubeadm, 2*time.Second, func(ctx context.Context) (bool, error) {
-				record, err = s.host(h.Name).UnitRecord(ctx, unit)
-				if err == nil && record.State == hosts.Running {
-					err = fmt.Errorf("%s is still running on %s", unit, h.Name)
-				}
-				return err == nil, err
-			})
 			if err != nil {
-				return err
+				return
 			}
-			log("%s: %s has ended", h.Name, unit)
+			if record.State != hosts.Running {
+				continue
+			}
+			say("%s: %s of an earlier run is still at work since %s; waiting for its end",
+				h.Name, unit, record.Started.Local().Format(time.TimeOnly))
+			if err := s.awaitUnit(ctx, h.Name, unit); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+				return
+			}
+			say("%s: %s has ended", h.Name, unit)
 		}
-	}
-	return nil
+	})
+	return errors.Join(errs...)
+}
+
+func (s *Session) awaitUnit(ctx context.Context, host, unit string) error {
+	return poll(ctx, s.Cluster.Timeouts.Kubeadm, 2*time.Second, func(ctx context.Context) (bool, error) {
+		record, err := s.host(host).UnitRecord(ctx, unit)
+		if err == nil && record.State == hosts.Running {
+			err = fmt.Errorf("%s is still running on %s", unit, host)
+		}
+		return err == nil, err
+	})
 }
