@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 HAS_CC := $(shell command -v $$(go env CC) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint bench lab-build lab-up lab-status lab-save lab-load lab-down e2e e2e-list
+.PHONY: help build test race lint bench lab-prepare lab-build lab-up lab-status lab-save lab-load lab-down e2e e2e-list
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,10 +35,13 @@ lint: ## check formatting, go vet, staticcheck
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-lab-build: ## build Kubernetes FROM and TO and all else a lab needs, once, into a cache outside the tree
-	go run ./lab build
+lab-prepare: ## install what the lab needs on this machine, if it is missing (Debian, root)
+	@lab/prepare
 
-lab-up: ## bring up a real cluster of version FROM in containers; LAB=small or ha
+lab-build: lab-prepare ## build Kubernetes FROM and TO (neither: all versions) and all else a lab needs, once, into a cache
+	go run ./lab build $(FROM) $(TO)
+
+lab-up: lab-prepare ## bring up a real cluster of version FROM in containers; LAB=small or ha
 	go run ./lab up
 
 lab-status: ## show the lab's hosts and nodes
@@ -53,7 +56,7 @@ lab-load: ## put the saved cluster back, in seconds
 lab-down: ## remove all that the lab made, except its cache
 	go run ./lab down
 
-e2e: build ## run the real-cluster cases; CASE=climb LAB=small runs one
+e2e: build lab-prepare ## run the real-cluster cases; CASE=climb LAB=small runs one
 	go run ./lab e2e $(CASE)
 
 e2e-list: ## list the real-cluster cases

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The exit codes of every command. docs/exit-codes.md is tested against this table.
+// The exit codes of every command. A test holds the table in README.md to them.
 const (
 	codeDone        = 0
 	codeFailed      = 1
