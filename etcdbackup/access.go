@@ -26,6 +26,12 @@ type Endpoint struct {
 // String names the endpoint in messages.
 func (e Endpoint) String() string { return e.Name + " (" + e.Address + ")" }
 
+// failFast lets a call end when the connection cannot be made. The etcd client's way, together with its hundred retries,
+// is to wait until the context ends and then to have forgotten why.
+func failFast(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return invoke(ctx, method, request, reply, conn, append(options, grpc.WaitForReady(false))...)
+}
+
 // open returns a client of one member only: with several endpoints the client would choose who answers. Keepalives
 // notice a connection that died without a word; etcd accepts them every 5 s.
 func (a Access) open(ctx context.Context, e Endpoint) (*clientv3.Client, error) {
@@ -45,7 +51,8 @@ func (a Access) open(ctx context.Context, e Endpoint) (*clientv3.Client, error) 
 		TLS:                  a.TLS,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 10 * time.Second,
-		DialOptions:          []grpc.DialOption{grpc.WithContextDialer(dial)},
+		MaxUnaryRetries:      3,
+		DialOptions:          []grpc.DialOption{grpc.WithContextDialer(dial), grpc.WithChainUnaryInterceptor(failFast)},
 		Logger:               zap.NewNop(),
 	})
 }

@@ -2,8 +2,10 @@ package etcdbackup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 )
@@ -12,16 +14,14 @@ import (
 const stall = time.Minute
 
 // download streams a snapshot into a new file, readable by its owner only, and syncs it.
-func download(ctx context.Context, access Access, endpoint Endpoint, part string) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+func download(ctx context.Context, access Access, endpoint Endpoint, part string) error {
+	ctx, watchdog := watch(ctx)
+	defer watchdog.Stop()
 	client, err := access.open(ctx, endpoint)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer client.Close()
-	watchdog := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %s", stall)) })
-	defer watchdog.Stop()
 	stream, err := client.SnapshotWithVersion(ctx)
 	if err != nil {
 		return because(ctx, "open stream", err)
@@ -30,9 +30,15 @@ func download(ctx context.Context, access Access, endpoint Endpoint, part string
 	return store(ctx, part, alive{stream.Snapshot, watchdog})
 }
 
-// store writes the stream to a file that did not exist before.
-func store(ctx context.Context, part string, stream io.Reader) (err error) {
-	if err := os.Remove(part); err != nil && !os.IsNotExist(err) {
+// watch returns a context that ends when the watchdog is not put off for too long.
+func watch(ctx context.Context) (context.Context, *time.Timer) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %s", stall)) })
+}
+
+// store writes the stream to a file of its own; one that a killed run left there is removed.
+func store(ctx context.Context, part string, stream io.Reader) error {
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -58,6 +64,8 @@ type alive struct {
 
 func (a alive) Read(p []byte) (int, error) {
 	n, err := a.Reader.Read(p)
-	a.watchdog.Reset(stall)
+	if n > 0 {
+		a.watchdog.Reset(stall)
+	}
 	return n, err
 }
