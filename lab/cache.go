@@ -18,6 +18,9 @@ import (
 // later one would take for finished.
 type cache struct{ dir string }
 
+// partial is the ending of what is being made.
+const partial = ".part"
+
 // digest is a short name for values: equal recipes have equal digests.
 func digest(values ...any) string {
 	sum := sha256.New()
@@ -43,7 +46,7 @@ func (c cache) product(name string, make func(tmp string) error) (string, error)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	tmp := path + ".part"
+	tmp := path + partial
 	if err := os.RemoveAll(tmp); err != nil {
 		return "", err
 	}

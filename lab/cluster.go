@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // joined is the file that says, on a host, that kubeadm init or join has succeeded there.
@@ -35,11 +33,8 @@ func (l *lab) makeCluster(ctx context.Context) error {
 			return err
 		}
 	}
-	all, joinCtx := errgroup.WithContext(ctx)
-	for _, h := range workers {
-		all.Go(func() error { return l.kubeadm(joinCtx, h, "join", "join.yaml") })
-	}
-	if err := all.Wait(); err != nil {
+	err := each(ctx, workers, func(ctx context.Context, h host) error { return l.kubeadm(ctx, h, "join", "join.yaml") })
+	if err != nil {
 		return err
 	}
 	return l.connectPods(ctx)

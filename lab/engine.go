@@ -14,7 +14,7 @@ import (
 )
 
 // label marks everything that the lab makes in the Docker engine. Its value says what a thing belongs to: the name of a
-// running shape, "image" for the image of hosts, "saved-<shape>" for a saved lab.
+// running shape, "image" for the image of hosts, "saved-<name>" for a saved lab.
 const label = "kuberung-lab"
 
 // fromLabel says which version a host was made with.
@@ -35,12 +35,18 @@ func labelled(ctx context.Context, kind, value string) ([]string, error) {
 	return strings.Fields(out), err
 }
 
+// engineAnswers returns nil if a Docker engine answers.
+func engineAnswers(ctx context.Context) error {
+	_, err := docker(ctx, "version", "--format", "{{.Server.Version}}")
+	return err
+}
+
 // engineFile is where the process id of an engine that the lab started stands.
 func (c cache) engineFile() string { return filepath.Join(c.dir, "dockerd.pid") }
 
 // startEngine starts Docker's engine if none answers. It runs on after the lab command ends, until stopEngine.
 func (c cache) startEngine(ctx context.Context) error {
-	_, asked := docker(ctx, "version", "--format", "{{.Server.Version}}")
+	asked := engineAnswers(ctx)
 	if asked == nil {
 		return nil
 	}
@@ -74,8 +80,7 @@ func (c cache) startEngine(ctx context.Context) error {
 			return fmt.Errorf("it ended: %v", err)
 		default:
 		}
-		_, err := docker(ctx, "version", "--format", "{{.Server.Version}}")
-		return err
+		return engineAnswers(ctx)
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // createNetwork makes the shape's network unless it is there.
@@ -39,19 +41,39 @@ func (h host) create(ctx context.Context, network, image string, from release) e
 	return err
 }
 
-// start boots the hosts and waits until each one's systemd has finished, one host after another: the wait is what takes time.
+// startHosts boots the hosts, all at once, and waits until each one's systemd has finished.
 func startHosts(ctx context.Context, hosts []host) error {
-	for _, h := range hosts {
+	if err := raiseLimits(); err != nil {
+		return err
+	}
+	return each(ctx, hosts, func(ctx context.Context, h host) error {
 		if _, err := docker(ctx, "start", h.container()); err != nil {
 			return err
 		}
-	}
+		return h.awaitBoot(ctx)
+	})
+}
+
+// stopHosts shuts the hosts down, all at once.
+func stopHosts(ctx context.Context, hosts []host) error {
+	return each(ctx, hosts, func(ctx context.Context, h host) error {
+		_, err := docker(ctx, "stop", h.container())
+		return err
+	})
+}
+
+// each calls do for all hosts side by side and returns the first error.
+func each(ctx context.Context, hosts []host, do func(context.Context, host) error) error {
+	all, ctx := errgroup.WithContext(ctx)
 	for _, h := range hosts {
-		if err := h.awaitBoot(ctx); err != nil {
-			return err
-		}
+		all.Go(func() error {
+			if err := do(ctx, h); err != nil {
+				return fmt.Errorf("%s: %w", h.Name, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return all.Wait()
 }
 
 // awaitBoot waits until h's systemd has started everything. A failed unit ("degraded") is an error that names it.
@@ -91,10 +113,7 @@ func (h host) execLogged(ctx context.Context, log string, limit time.Duration, s
 		Log:   log,
 		Limit: limit,
 	}.run(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", h.Name, err)
-	}
-	return nil
+	return err
 }
 
 // put writes entries on h, running or not.

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,20 @@ import (
 
 //go:embed files
 var files embed.FS
+
+// embedded returns the contents of files by path: part of the recipe of everything made from them.
+func embedded() (map[string]string, error) {
+	all := map[string]string{}
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := files.ReadFile(path)
+		all[path] = string(text)
+		return err
+	})
+	return all, err
+}
 
 // recipe says how Go modules become static binaries.
 type recipe struct {

@@ -98,17 +98,22 @@ func enabled(unit string) entry {
 	return entry{Path: "etc/systemd/system/multi-user.target.wants/" + filepath.Base(unit), Link: unit}
 }
 
-// hostImage returns the name of the Docker image that hosts are started from, importing it if the engine does not have it.
-func (b builder) hostImage(ctx context.Context) (string, error) {
-	root, err := b.debian(ctx)
-	if err != nil {
-		return "", err
+// hostParts returns what a host is made of: the folder of its Debian root, and the entries added to that.
+func (b builder) hostParts(ctx context.Context) (root string, added []entry, err error) {
+	if root, err = b.debian(ctx); err != nil {
+		return "", nil, err
 	}
 	containerd, err := containerdRecipe(containerdVersion).build(ctx, b.cache)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	added, err := hostFiles(containerd)
+	added, err = hostFiles(containerd)
+	return root, added, err
+}
+
+// hostImage returns the name of the Docker image that hosts are started from, importing it if the engine does not have it.
+func (b builder) hostImage(ctx context.Context) (string, error) {
+	root, added, err := b.hostParts(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // up brings the lab up. Each part asks first whether it is done, so that running it again goes on where it stopped, and on a
@@ -35,16 +33,12 @@ func (l *lab) up(ctx context.Context) error {
 	if err := l.makeHosts(ctx, hostImage); err != nil {
 		return err
 	}
-	if err := l.writeHostKeys(ctx); err != nil {
-		return err
+	for _, part := range []func(context.Context) error{l.writeHostKeys, l.makeCluster, l.applyWorkloads} {
+		if err := part(ctx); err != nil {
+			return err
+		}
 	}
-	if err := l.makeCluster(ctx); err != nil {
-		return err
-	}
-	if err := l.writeClusterFile(); err != nil {
-		return err
-	}
-	if err := l.applyWorkloads(ctx); err != nil {
+	if err := l.writeClusterFile(); err != nil { // last: it stands for a bring-up that came to its end
 		return err
 	}
 	if err := await(ctx, "workloads", 5*time.Minute, l.healthy); err != nil {
@@ -114,11 +108,7 @@ func (l *lab) makeHosts(ctx context.Context, image string) error {
 	if err := startHosts(ctx, l.Shape.Hosts); err != nil {
 		return err
 	}
-	all, ctx := errgroup.WithContext(ctx)
-	for _, h := range l.Shape.Nodes() {
-		all.Go(func() error { return l.preloadImages(ctx, h) })
-	}
-	return all.Wait()
+	return each(ctx, l.Shape.Nodes(), l.preloadImages)
 }
 
 // sameVersion refuses to go on with a host that was made for another version.
