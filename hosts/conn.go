@@ -116,13 +116,13 @@ func (c *conn) keepalive() {
 	}
 }
 
-// openChannel opens a channel, patiently if the server says it has too many.
+// openChannel opens a channel. While the server says it has too many it asks again until ctx ends: closing the
+// connection to make room would cut what runs in the others.
 func (c *conn) openChannel(ctx context.Context, kind string, payload []byte, tooMany func(ssh.RejectionReason) bool) (ssh.Channel, <-chan *ssh.Request, error) {
-	giveUp := time.Now().Add(c.tune.channelLimit)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		ch, reqs, err := c.openOnce(ctx, kind, payload)
 		var refused *ssh.OpenChannelError
-		if !errors.As(err, &refused) || !tooMany(refused.Reason) || time.Now().After(giveUp) {
+		if !errors.As(err, &refused) || !tooMany(refused.Reason) {
 			return ch, reqs, err
 		}
 		if cause := sleep(ctx, pause); cause != nil {

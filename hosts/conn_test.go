@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -251,17 +252,52 @@ func TestDroppedBeforeAuthIsRetried(t *testing.T) {
 	}
 }
 
-// frozen is a connection whose line goes dead without a word: writes vanish, reads get nothing.
+// frozen is a connection whose line goes dead without a word: writes vanish, or block once the buffers are
+// full; reads get nothing.
 type frozen struct {
 	net.Conn
-	dead atomic.Bool
+	dead, full atomic.Bool
+	closed     chan struct{}
+	once       sync.Once
 }
 
 func (f *frozen) Write(p []byte) (int, error) {
+	if f.full.Load() {
+		<-f.closed
+		return 0, net.ErrClosed
+	}
 	if f.dead.Load() {
 		return len(p), nil
 	}
 	return f.Conn.Write(p)
+}
+
+func (f *frozen) Close() error {
+	f.once.Do(func() { close(f.closed) })
+	return f.Conn.Close()
+}
+
+// A call returns at its limit even if the line takes no more bytes.
+func TestBlockedLine(t *testing.T) {
+	s := startServer(t, nil)
+	var line *frozen
+	h := s.host(t, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			line = &frozen{Conn: nc, closed: make(chan struct{})}
+			return line, err
+		}
+	})
+	if err := h.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	line.full.Store(true)
+	begun := time.Now()
+	_, err := h.Run(t.Context(), Cmd{Argv: []string{"true"}, Timeout: 50 * time.Millisecond})
+	wantError(t, err, context.DeadlineExceeded)
+	if took := time.Since(begun); took > endLimit+time.Second {
+		t.Errorf("took %v", took)
+	}
 }
 
 func TestKeepalive(t *testing.T) {
@@ -270,7 +306,7 @@ func TestKeepalive(t *testing.T) {
 	h := s.host(t, func(c *Config) {
 		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-			line = &frozen{Conn: nc}
+			line = &frozen{Conn: nc, closed: make(chan struct{})}
 			return line, err
 		}
 	})

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -30,7 +27,7 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 func (h *Host) script(r request, nonce string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "printf '%%s %%s\\n' %s $$; printf '%%s\\n' %s >&2\n", nonce, nonce)
-	b.WriteString("PATH=${PATH:+$PATH:}" + h.tune.searchPath + "; LC_ALL=C; export PATH LC_ALL; unset ENV BASH_ENV CDPATH; umask 022; cd /\n")
+	b.WriteString("case :$PATH: in *:/usr/sbin:*) ;; *) PATH=${PATH:+$PATH:}" + h.tune.searchPath + " ;; esac; LC_ALL=C; export PATH LC_ALL; unset ENV BASH_ENV CDPATH; umask 022; cd /\n")
 	if r.privileged {
 		b.WriteString("HOME=/root; export HOME\n")
 	}
@@ -84,72 +81,27 @@ func (h *Host) runOn(ctx context.Context, s *session, r request) ([]byte, error)
 		return nil, fmt.Errorf("%s: %w", r.label, err)
 	}
 	drained := collect(s, stdout, stderr)
-	go feed(s, oneLine(h.script(r, nonce)), r.stdin)
-	e, err := h.await(ctx, s, stdout, r)
+	fed := make(chan error, 1)
+	go func() { fed <- feed(s, oneLine(h.script(r, nonce)), r.stdin) }()
+	e, err := h.await(ctx, s, stdout, fed, r)
 	if err != nil {
 		return nil, err
 	}
-	quiet(ctx, drained, stir, h.tune.outputGrace)
+	quiet(ctx, s.conn, drained, stir)
 	return h.result(r, e, stdout, stderr)
 }
 
-// collect copies both streams; drained is closed at the end of both.
-func collect(s *session, stdout, stderr io.Writer) (drained <-chan struct{}) {
-	done := make(chan struct{})
-	var both sync.WaitGroup
-	// A read error is the end of the channel; exit status and connection say why.
-	both.Go(func() { _, _ = io.Copy(stdout, s) })
-	both.Go(func() { _, _ = io.Copy(stderr, s.Stderr()) })
-	go func() { both.Wait(); close(done) }()
-	return done
-}
-
-// feed writes the script, then the standard input. A program may end without reading it all, so errors say
-// nothing that the exit status does not.
-func feed(s *session, script string, stdin io.Reader) {
-	if _, err := io.WriteString(s, script); err != nil {
-		return
-	}
-	if stdin != nil {
-		if _, err := io.Copy(s, stdin); err != nil {
-			s.Close() // the input is cut: better no end than a false one
-			return
-		}
-	}
-	_ = s.CloseWrite() // fails only on a dead channel
-}
-
 // await waits for the exit status. If ctx ends first it ends the remote process.
-func (h *Host) await(ctx context.Context, s *session, stdout *output, r request) (exit, error) {
+func (h *Host) await(ctx context.Context, s *session, stdout *output, fed <-chan error, r request) (exit, error) {
 	select {
 	case e, ok := <-s.exited:
 		if !ok {
-			err := s.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", h.cfg.Name))
-			return exit{}, fmt.Errorf("%s: %w", r.label, err)
+			return exit{}, fmt.Errorf("%s: %w", r.label, s.noStatus(fed))
 		}
 		return e, nil
 	case <-ctx.Done():
 		h.end(ctx, s, stdout, r.privileged)
 		return exit{}, fmt.Errorf("%s on %s: %w", r.label, h.cfg.Name, context.Cause(ctx))
-	}
-}
-
-// quiet waits for the end of both streams, but not for a background child that holds them open: after the
-// exit status, silence for grace is an end as well.
-func quiet(ctx context.Context, drained, stir <-chan struct{}, grace time.Duration) {
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	for {
-		select {
-		case <-drained:
-			return
-		case <-stir:
-			t.Reset(grace)
-		case <-t.C:
-			return
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
@@ -180,58 +132,4 @@ func (h *Host) neverStarted(r request, e exit, stdout, stderr []byte) error {
 		return fmt.Errorf("%w: %w", ErrSudo, exit)
 	}
 	return fmt.Errorf("the login shell of %s did not start /bin/sh: %w", h.cfg.User, exit)
-}
-
-// endLimit is how long ending a remote process may hold up a call whose context is over.
-const endLimit = 2 * time.Second
-
-// killTree ends a process and all its descendants.
-const killTree = `
-all=$1 next=$1
-while [ -n "$next" ]; do
-	found=
-	for p in $next; do found="$found $(cat /proc/"$p"/task/*/children 2>/dev/null)"; done
-	next=$(echo $found)
-	all="$next $all"
-done
-kill -TERM $all`
-
-// end stops the remote process: by an SSH signal, which sshd delivers to processes of the login user, and by
-// killing the tree under the pid it told us, as root if it is root's. Best effort; the caller has its error.
-func (h *Host) end(ctx context.Context, s *session, stdout *output, privileged bool) {
-	if !s.conn.alive() {
-		return
-	}
-	// The caller's context is over; this must happen all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
-	defer cancel()
-	if ctx.Err() != nil {
-		return
-	}
-	pid, known := stdout.pid()
-	if known {
-		if spare, err := s.conn.spareSession(ctx); err == nil {
-			_, _ = h.runOnce(ctx, spare, request{label: "kill", text: killTree, args: []string{strconv.Itoa(pid)}, privileged: privileged})
-			spare.Close()
-		}
-	}
-	_, _ = s.SendRequest("signal", false, text("TERM"))
-}
-
-// runOnce is runOn without ending the process in turn.
-func (h *Host) runOnce(ctx context.Context, s *session, r request) ([]byte, error) {
-	nonce := rand.Text()
-	if err := s.ask(ctx, "exec", text(h.command(r.privileged))); err != nil {
-		return nil, err
-	}
-	go feed(s, oneLine(h.script(r, nonce)), nil)
-	drained := collect(s, io.Discard, io.Discard)
-	select {
-	case <-s.exited:
-		return nil, nil
-	case <-drained:
-		return nil, errors.New("session closed")
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }

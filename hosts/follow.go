@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ func (f *follower) begin(ctx context.Context) (report, error) {
 		return report{}, err
 	}
 	var found report
-	err := f.retry(ctx, func() (err error) {
+	err := f.retry(ctx, reconnectable, func() (err error) {
 		for {
 			if found, err = f.host.begin(ctx, f.unit, f.id); err != nil {
 				return err
@@ -85,13 +84,13 @@ func (f *follower) follow(ctx context.Context, found report) (report, error) {
 	last := found
 	for {
 		n := 0
-		err := f.retry(ctx, func() error {
+		err := f.retry(ctx, passing, func() error {
 			rep, out, err := f.host.poll(ctx, f.unit.Name, f.offset)
 			if err != nil {
 				return err
 			}
 			if rep.id != id {
-				return fmt.Errorf("another run has taken its place")
+				return errReplaced
 			}
 			last, n = rep, len(out)
 			f.take(out)
@@ -99,7 +98,7 @@ func (f *follower) follow(ctx context.Context, found report) (report, error) {
 		})
 		if err != nil {
 			f.flush()
-			return last, f.left(ctx, err)
+			return last, f.left(err)
 		}
 		if n > 0 && f.offset < last.size {
 			continue // there is more already
@@ -110,44 +109,29 @@ func (f *follower) follow(ctx context.Context, found report) (report, error) {
 		}
 		if err := sleep(ctx, f.host.tune.pollEvery); err != nil {
 			f.flush()
-			return last, f.left(ctx, err)
+			return last, f.left(err)
 		}
 	}
 }
 
-// left is the error of a unit that goes on without us.
-func (f *follower) left(ctx context.Context, err error) error {
-	msg := fmt.Errorf("unit %s on %s: %w; it goes on there as %s, and the next run will find it", f.unit.Name, f.host.Name(), err, serviceName(f.unit.Name))
-	if errors.Is(err, ErrUnitLimit) {
-		if said := lastWords(f.tail.String(), 400); said != "" {
-			msg = fmt.Errorf("%w; last output: %s", msg, said)
-		}
-	}
-	return msg
-}
+// errReplaced: the unit followed is history, somebody started the next one.
+var errReplaced = errors.New("another run has taken its place")
 
-// retry calls do until it succeeds or fails for a reason that a new connection does not cure. Its limit is ctx,
-// whose cause then comes with the last reason.
-func (f *follower) retry(ctx context.Context, do func() error) error {
-	pause := f.host.tune.retryFrom
-	for {
-		err := do()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case !again(err):
-			return err
-		}
-		jitter := time.Duration(rand.Int64N(int64(pause)/4 + 1))
-		if cause := sleep(ctx, pause+jitter); cause != nil {
-			return fmt.Errorf("%w; last: %w", cause, err)
-		}
-		pause = min(2*pause, f.host.tune.retryTo)
+// left is the error of a unit that goes on without us, as far as can be told.
+func (f *follower) left(err error) error {
+	name := serviceName(f.unit.Name)
+	where := "it goes on there as " + name
+	switch {
+	case errors.Is(err, errReplaced):
+		return fmt.Errorf("unit %s on %s: %w", f.unit.Name, f.host.Name(), err)
+	case errors.Is(err, ErrConnLost), errors.Is(err, ErrUnreachable):
+		where = "when last seen it ran there as " + name
 	}
+	err = fmt.Errorf("unit %s on %s: %w; %s, and the next run will find it", f.unit.Name, f.host.Name(), err, where)
+	if said := lastWords(f.tail.String(), 400); said != "" && errors.Is(err, ErrUnitLimit) {
+		err = fmt.Errorf("%w; last output: %s", err, said)
+	}
+	return err
 }
 
 // poll looks at a unit once and reads output from an offset on (negative: from the end).

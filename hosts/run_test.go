@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,4 +205,11 @@ func TestSessionLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestStdinFails(t *testing.T) {
+	h := startServer(t, nil).host(t, nil)
+	broken := errors.New("disk on fire")
+	_, err := h.Run(t.Context(), Cmd{Argv: []string{"cat"}, Stdin: io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))})
+	wantError(t, err, broken, "standard input")
 }

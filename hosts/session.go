@@ -98,6 +98,17 @@ func parseExit(r *ssh.Request) (exit, bool) {
 	return exit{}, false
 }
 
+// Close ends the session without waiting for a line that takes no more bytes.
+func (s *session) Close() error {
+	go s.Channel.Close()
+	return nil
+}
+
+// signal asks sshd to signal the processes of the session, as far as they are the login user's.
+func (s *session) signal(name string) {
+	go func() { _, _ = s.SendRequest("signal", false, text(name)) }()
+}
+
 // ask sends a channel request and waits for the answer.
 func (s *session) ask(ctx context.Context, kind string, payload []byte) error {
 	answer := make(chan error, 1)

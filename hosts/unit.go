@@ -3,7 +3,6 @@ package hosts
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -92,7 +91,7 @@ func (f *follower) finish(ctx context.Context, last report, rec Record, adopted 
 	default:
 		return rec, adopted, fmt.Errorf("unit %s on %s: its record is gone", f.unit.Name, f.host.Name())
 	}
-	err := f.retry(ctx, func() error { return f.host.claim(ctx, f.unit.Name, last.id) })
+	err := f.retry(ctx, reconnectable, func() error { return f.host.claim(ctx, f.unit.Name, last.id) })
 	if err != nil {
 		return rec, adopted, fmt.Errorf("unit %s on %s ended with status %d, but could not be marked as read: %w", f.unit.Name, f.host.Name(), rec.Code, err)
 	}
@@ -130,13 +129,10 @@ func unitError(err error) error {
 	switch exitCode(err) {
 	case codeNoSystemd:
 		return fmt.Errorf("%w: %w", ErrNoSystemdRun, err)
+	case codeUntold:
+		return fmt.Errorf("%w: %w", errUntold, err)
 	case codeRunning:
 		return fmt.Errorf("%w: %w", ErrUnitRunning, err)
 	}
 	return err
-}
-
-// again: an error that a new connection may cure.
-func again(err error) bool {
-	return errors.Is(err, ErrConnLost) || errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
 }

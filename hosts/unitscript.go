@@ -19,8 +19,9 @@ base=$1 name=$2 unit=kuberung-$2.service units=$1/units
 dir=$units/$name
 umask 077
 look() {
-	props=$(systemctl show -p ActiveState -p Job "$unit") || {
-		[ -d /run/systemd/system ] || { echo "systemd does not run this host" >&2; exit 70; }
+	props=$(systemctl show -p ActiveState -p Job "$unit" 2>&1) || {
+		printf '%s\n' "$props" >&2
+		case $props in *'not been booted with systemd'*) exit 70 ;; esac
 		exit 71
 	}
 	active= job= live=1 state= id= claimed=0 result= size=0 started=
@@ -129,7 +130,7 @@ exit $code
 func wrapper(dir string, argv []string) string {
 	var b strings.Builder
 	b.WriteString("dir=" + Quote(dir) + "\n")
-	b.WriteString("PATH=${PATH:+$PATH:}" + searchPath + " HOME=/root LC_ALL=C; export PATH HOME LC_ALL\n")
+	b.WriteString("case :$PATH: in *:/usr/sbin:*) ;; *) PATH=${PATH:+$PATH:}" + searchPath + " ;; esac\nHOME=/root LC_ALL=C; export PATH HOME LC_ALL\n")
 	b.WriteString("set -- " + Quote(argv...))
 	b.WriteString(wrapperText)
 	return b.String()

@@ -1,0 +1,47 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// errUntold: systemd did not say what state a unit is in.
+var errUntold = errors.New("the unit's state could not be told")
+
+// reconnectable errors may be cured by a new connection.
+func reconnectable(err error) bool {
+	return errors.Is(err, ErrConnLost) || errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// passing errors are those of a host that may be on its way down or up: logins are refused then (pam_nologin)
+// and systemd may not answer. Good while following, where waiting costs nothing.
+func passing(err error) bool {
+	return reconnectable(err) || errors.Is(err, ErrAuth) || errors.Is(err, errUntold)
+}
+
+// retry calls do until it succeeds or fails for a reason that time does not cure. Its limit is ctx,
+// whose cause then comes with the last reason.
+func (f *follower) retry(ctx context.Context, curable func(error) bool, do func() error) error {
+	pause := f.host.tune.retryFrom
+	for {
+		err := do()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case !curable(err):
+			return err
+		}
+		jitter := time.Duration(rand.Int64N(int64(pause)/4 + 1))
+		if cause := sleep(ctx, pause+jitter); cause != nil {
+			return fmt.Errorf("%w; last: %w", cause, err)
+		}
+		pause = min(2*pause, f.host.tune.retryTo)
+	}
+}
