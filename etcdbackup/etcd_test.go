@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,15 +158,29 @@ func only(part string) func([]Status) bool {
 
 // tunnel dials, counts, and can cut what it carries: the part that SSH plays.
 type tunnel struct {
+	limit int64 // bytes it carries from etcd before it breaks; 0 means no limit
+
+	carried atomic.Int64
+	mu      sync.Mutex
 	dialled []string
-	limit   int64 // bytes it carries from etcd before it breaks; 0 means no limit
-	carried int64
 }
 
 func (u *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
+	u.mu.Lock()
 	u.dialled = append(u.dialled, address)
+	u.mu.Unlock()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	return &cut{conn, u}, err
+	if err != nil {
+		return nil, err
+	}
+	return &cut{conn, u}, nil
+}
+
+// to returns the addresses dialled.
+func (u *tunnel) to() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Compact(slices.Clone(u.dialled))
 }
 
 type cut struct {
@@ -174,8 +190,7 @@ type cut struct {
 
 func (c *cut) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.tunnel.carried += int64(n)
-	if c.tunnel.limit > 0 && c.tunnel.carried > c.tunnel.limit {
+	if carried := c.tunnel.carried.Add(int64(n)); c.tunnel.limit > 0 && carried > c.tunnel.limit {
 		c.Close()
 		return 0, net.ErrClosed
 	}

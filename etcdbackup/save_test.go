@@ -52,8 +52,8 @@ func TestSaveThenRestore(t *testing.T) {
 			t.Errorf("%s: mode %v, error %v; want 0600, it holds all secrets", name, info.Mode(), err)
 		}
 	}
-	if len(through.dialled) == 0 || through.dialled[0] != m.Address {
-		t.Errorf("dialled %q, want %s through the tunnel", through.dialled, m.Address)
+	if diff := cmp.Diff([]string{m.Address}, through.to()); diff != "" {
+		t.Errorf("dialled through the tunnel (-want +got):\n%s", diff)
 	}
 	verified, err := Verify(t.Context(), path)
 	if err != nil {
