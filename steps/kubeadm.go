@@ -90,19 +90,17 @@ func (s *Session) runKubeadm(ctx context.Context, f Facts, host string, apply bo
 	unit.Argv = append(unit.Argv, "--config", file)
 	found := f.Hosts[host].Kubeadm[unit.Name].State
 	record, adopted, err := h.RunUnit(ctx, unit, kubeadmLines(log))
-	if err == nil && adopted && found != hosts.Running {
+	if adopted && found != hosts.Running && record.State == hosts.Exited {
 		// A result that was there when the facts were read, and they still ask for a run.
 		log("an earlier run of %s ended with exit status %d; running it again", unit.Name, record.Code)
 		record, _, err = h.RunUnit(ctx, unit, kubeadmLines(log))
 	}
-	if err != nil {
-		return err
-	}
-	if record.Code != 0 {
+	var exit *hosts.ExitError
+	if errors.As(err, &exit) {
 		return fmt.Errorf("kubeadm upgrade %s ended with exit status %d:\n%s\nIts whole output: /var/lib/kuberung/units/%s/output on %s",
 			verb[0], record.Code, plain(record.Tail), unit.Name, host)
 	}
-	return nil
+	return err
 }
 
 var (
