@@ -113,7 +113,23 @@ func joined(errs []error) error {
 	return errors.Join(kept...)
 }
 
+// lane runs one lane. A panic outside of its steps, in a need, ends it like any failure.
 func (r *runner[F]) lane(ctx context.Context, stage string, l Lane[F]) error {
+	ended := false
+	err := protect(func() error {
+		err := r.walk(ctx, stage, l)
+		ended = true
+		return err
+	})
+	if !ended {
+		r.emit(Event{Kind: Failed, Stage: stage, Target: l.Target, Err: err})
+		err = fmt.Errorf("%s: %w", l.Target, err)
+	}
+	return err
+}
+
+// walk goes through the lane's steps, in order.
+func (r *runner[F]) walk(ctx context.Context, stage string, l Lane[F]) error {
 	event := Event{Stage: stage, Target: l.Target}
 	facts, err := r.observe(ctx, l.Target)
 	if err != nil {

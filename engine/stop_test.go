@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// node is a lane in which each step takes a minute: cordon, drain, install, restart, await-node, uncordon.
+func (w *world) node(target string) Lane[facts] {
+	slow := func(s Step[facts]) Step[facts] {
+		run := s.Run
+		return instead(s, func(ctx context.Context, f facts, log Logf) error {
+			select {
+			case <-time.After(time.Minute):
+				return run(ctx, f, log)
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}
+	return Lane[facts]{
+		Target: target,
+		Open:   []Step[facts]{slow(w.change(target, "cordon")), slow(w.gate(target, "drain"))},
+		Work:   []Step[facts]{slow(w.change(target, "install")), slow(w.change(target, "restart"))},
+		Close:  []Step[facts]{slow(w.gate(target, "await-node")), slow(w.change(target, "uncordon"))},
+	}
+}
+
+// interrupted runs the plan and calls act after so long.
+func (w *world) interrupted(ctx context.Context, p Plan[facts], stop chan struct{}, after time.Duration, act func()) ([]Event, error) {
+	if after == 0 {
+		act()
+	} else {
+		timer := time.AfterFunc(after, act)
+		defer timer.Stop()
+	}
+	var r recorder
+	err := Run(ctx, p, Options[facts]{Observe: w.observe, Emit: r.emit, Stop: stop})
+	return r.events, err
+}
+
+// A stop lets a lane whose work has begun come to its end, and ends one that only made ready for it.
+func TestStop(t *testing.T) {
+	whole := []string{"a/cordon", "a/drain", "a/install", "a/restart", "a/await-node", "a/uncordon"}
+	tests := []struct {
+		name  string
+		after time.Duration
+		done  []string
+		ran   []string
+		last  Event // of a
+	}{
+		{"before anything", 0, nil, nil, at(Pending, "a", "")},
+		{"while it cordons", 30 * time.Second, nil, whole[:1], at(Pending, "a", "drain")},
+		{"while it drains", 90 * time.Second, nil, whole[:2], at(Pending, "a", "install")},
+		{"while it installs", 150 * time.Second, nil, whole, at(Done, "a", "")},
+		{"while it restarts", 210 * time.Second, nil, whole, at(Done, "a", "")},
+		{"while it proves", 270 * time.Second, nil, whole, at(Done, "a", "")},
+		{"while it closes a window that was left", 30 * time.Second, []string{"a/cordon", "a/install", "a/restart"},
+			[]string{"a/await-node", "a/uncordon"}, at(Done, "a", "")},
+		{"in the only step of work that is due", 150 * time.Second, []string{"a/install"},
+			[]string{"a/cordon", "a/drain", "a/restart", "a/await-node", "a/uncordon"}, at(Done, "a", "")},
+		{"while it drains, with one step of work done before", 90 * time.Second, []string{"a/install"},
+			[]string{"a/cordon", "a/drain"}, at(Pending, "a", "install")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(tt.done...)
+				stop := make(chan struct{})
+				events, err := w.interrupted(t.Context(), one(1, w.node("a"), w.node("b")), stop, tt.after, func() { close(stop) })
+				if err != ErrStopped {
+					t.Errorf("error is %v, want ErrStopped itself: nothing else went wrong", err)
+				}
+				if d := cmp.Diff(tt.ran, w.ran); d != "" {
+					t.Errorf("ran (-want +got):\n%s", d)
+				}
+				ofA := of("a", events)
+				compare(t, []Event{tt.last}, ofA[len(ofA)-1:])
+				compare(t, []Event{at(Pending, "b", "")}, of("b", events))
+				compare(t, []Event{{Kind: Failed, Stage: "s", Err: ErrStopped}}, events[len(events)-1:])
+			})
+		})
+	}
+}
+
+func TestStopNamesItselfOnceForSeveralLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		stop := make(chan struct{})
+		lanes := []Lane[facts]{w.node("a"), w.node("b"), w.node("c")}
+		_, err := w.interrupted(t.Context(), one(2, lanes...), stop, time.Second, func() { close(stop) })
+		if err != ErrStopped {
+			t.Errorf("error is %q, want %q", err, ErrStopped)
+		}
+	})
+}
+
+func TestStopBesideAFailureTellsBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		stop := make(chan struct{})
+		a, b := w.node("a"), w.node("b")
+		a.Open[0] = fails(a.Open[0])
+		_, err := w.interrupted(t.Context(), one(2, a, b), stop, time.Second, func() { close(stop) })
+		if !errors.Is(err, errBroken) || !errors.Is(err, ErrStopped) || err.Error() != "a: cordon: broken\nstopped, work remains" {
+			t.Errorf("error is %q, want the failure and the stop", err)
+		}
+	})
+}
+
+func TestStopAfterTheLastLaneIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		stop := make(chan struct{})
+		_, err := w.interrupted(t.Context(), one(1, w.node("a")), stop, 210*time.Second, func() { close(stop) })
+		if err != nil {
+			t.Errorf("error is %v: all the work was done", err)
+		}
+	})
+}
+
+func TestCancelEndsRunningStepsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		interrupted := errors.New("interrupted")
+		began := time.Now()
+		events, err := w.interrupted(ctx, one(1, w.node("a"), w.node("b")), nil, 150*time.Second, func() { cancel(interrupted) })
+		if took := time.Since(began); took != 150*time.Second {
+			t.Errorf("it took %v, want the time of the cancel", took)
+		}
+		if !errors.Is(err, interrupted) || err.Error() != "a: install: interrupted" {
+			t.Errorf("error is %v, want the cause", err)
+		}
+		if d := cmp.Diff([]string{"a/cordon", "a/drain"}, w.ran); d != "" {
+			t.Errorf("ran (-want +got):\n%s", d)
+		}
+		compare(t, []Event{at(Pending, "b", "")}, of("b", events))
+	})
+}
+
+// A step that does not care for its context ends as it likes; nothing comes after it.
+func TestNothingStartsAfterACancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		interrupted := errors.New("interrupted")
+		stubborn := instead(w.gate("a", "await-x"), func(context.Context, facts, Logf) error {
+			time.Sleep(time.Minute)
+			return nil
+		})
+		lane := Lane[facts]{Target: "a", Work: []Step[facts]{stubborn, w.change("a", "one")}, Close: []Step[facts]{w.change("a", "uncordon")}}
+		events, err := w.interrupted(ctx, one(1, lane), nil, time.Second, func() { cancel(interrupted) })
+		if !errors.Is(err, interrupted) {
+			t.Errorf("error is %v, want the cause", err)
+		}
+		compare(t, []Event{
+			at(Started, "a", ""), at(Started, "a", "await-x"), at(Done, "a", "await-x"), at(Pending, "a", "one"),
+		}, of("a", events))
+		if len(w.ran) > 0 {
+			t.Errorf("%q ran after the cancel", w.ran)
+		}
+	})
+}
+
+func TestACancelledContextRunsNothing(t *testing.T) {
+	w := newWorld()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var r recorder
+	err := Run(ctx, one(1, w.node("a")), Options[facts]{Observe: w.observe, Emit: r.emit})
+	if !errors.Is(err, context.Canceled) || len(w.ran)+len(w.read) > 0 {
+		t.Errorf("error %v, ran %q, read %q", err, w.ran, w.read)
+	}
+}
