@@ -40,7 +40,12 @@ func (b *bed) scene(ctx context.Context) (scene, error) {
 		return s, err
 	}
 	for _, n := range nodes.Items {
-		s.Taints[n.Name] = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+		s.Taints[n.Name] = []corev1.Taint{}
+		for _, t := range n.Spec.Taints {
+			if t.Key != corev1.TaintNodeUnschedulable {
+				s.Taints[n.Name] = append(s.Taints[n.Name], t)
+			}
+		}
 	}
 	for _, h := range b.nodes {
 		server, err := b.sh(ctx, h, "grep -o 'server: .*' /etc/kubernetes/kubelet.conf")

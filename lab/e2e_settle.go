@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,8 +25,20 @@ func (b *bed) settle(ctx context.Context) error {
 		}
 		return b.spread(ctx)
 	})
+	if err != nil {
+		return err
+	}
+	err = await(ctx, "Service answering", 2*time.Minute, b.answering)
 	b.measured.add("settling", time.Since(began))
 	return err
+}
+
+// answering asks the Service through every node for some seconds. What is seen of pods right after a load may be what was
+// true when they were saved; their answers are not.
+func (b *bed) answering(ctx context.Context) error {
+	users := b.users(ctx)
+	waited := pause(ctx, 5*time.Second)
+	return errors.Join(users.verdict(&table{}, true), waited)
 }
 
 // heartbeats checks that every node is Ready, of the starting version, and has renewed its Lease in the last seconds.
@@ -52,7 +65,8 @@ func (b *bed) heartbeats(ctx context.Context) error {
 	return nil
 }
 
-// spread checks that the Service stands on more than one node: draining one would prove nothing otherwise.
+// spread sees to it that the Service stands on more than one node: draining one would prove nothing otherwise. Pods that
+// were scheduled while only one node was Ready are all there; one is deleted then, and its successor must go elsewhere.
 func (b *bed) spread(ctx context.Context) error {
 	pods, err := b.pods(ctx, "default", "app=web")
 	if err != nil {
@@ -62,8 +76,9 @@ func (b *bed) spread(ctx context.Context) error {
 	for _, pod := range pods {
 		on[pod.Spec.NodeName] = true
 	}
-	if len(on) < 2 {
-		return fmt.Errorf("all pods of the Service web are on one node, want them spread: %v", on)
+	if len(on) >= 2 {
+		return nil
 	}
-	return nil
+	err = b.kube.CoreV1().Pods("default").Delete(ctx, pods[0].Name, metav1.DeleteOptions{})
+	return errors.Join(fmt.Errorf("all pods of the Service web were on one node: %v", on), err)
 }
