@@ -131,7 +131,27 @@ func (b *bed) findEtcdutl(ctx context.Context) error {
 		return err
 	}
 	dir, err := etcdRecipe("v"+etcd).build(ctx, b.lab.Cache)
+	if err != nil {
+		return err
+	}
 	b.etcdutl = filepath.Join(dir, "etcdutl")
+	return b.measureArtifacts()
+}
+
+// measureArtifacts notes the size of what the tool brings to the hosts.
+func (b *bed) measureArtifacts() error {
+	var bytes int64
+	err := filepath.WalkDir(filepath.Join(newLab(b.lab).builder.artifactsDir(), b.to), func(_ string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	b.measured.add("artifacts of "+b.to, size(bytes))
 	return err
 }
 

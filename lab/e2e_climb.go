@@ -71,7 +71,7 @@ func (b *bed) throughout(ctx context.Context, drive func(context.Context) error)
 	if driven == nil {
 		driven = pause(ctx, afterwards)
 	}
-	errs := []error{driven, users.verdict(b.measured, true), b.judge(watch.finish())}
+	errs := []error{driven, users.verdict(b.measured, b.dir, true), b.judge(watch.finish())}
 	if driven != nil {
 		return errors.Join(errs...)
 	}

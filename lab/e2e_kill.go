@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -75,10 +77,32 @@ func (b *bed) killAt(ctx context.Context, p killPoint) error {
 		return err
 	}
 	b.measured.add("killed "+p.name+" after", run.took)
-	if p.midway == nil {
-		return nil
+	err = b.keptToPlan(known)
+	if p.midway != nil {
+		err = errors.Join(err, p.midway(ctx))
 	}
-	return p.midway(ctx)
+	return err
+}
+
+// keptToPlan checks that the newest run, which was killed, did nothing but the beginning of the plan in its own record.
+func (b *bed) keptToPlan(known []string) error {
+	dir, err := newRun(b.data, known)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "plan.json"))
+	if err != nil {
+		return err
+	}
+	plan, err := readPlan(string(text))
+	if err != nil {
+		return err
+	}
+	events, err := readEvents(dir)
+	if err != nil {
+		return err
+	}
+	return differences(plan.planned(), performed(events), true)
 }
 
 // kubeadmRuns checks that kubeadm is under way on the first control plane although the tool is gone.

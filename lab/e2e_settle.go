@@ -38,7 +38,7 @@ func (b *bed) settle(ctx context.Context) error {
 func (b *bed) answering(ctx context.Context) error {
 	users := b.users(ctx)
 	waited := pause(ctx, 5*time.Second)
-	return errors.Join(users.verdict(&table{}, true), waited)
+	return errors.Join(users.verdict(&table{}, "", true), waited)
 }
 
 // heartbeats checks that every node is Ready, of the starting version, and has renewed its Lease in the last seconds.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/rest"
 
@@ -37,19 +40,26 @@ func (b *bed) users(ctx context.Context) *users {
 }
 
 // verdict stops the requests, notes their counts, and returns an error for each target of which too little was sent and,
-// when unnoticed, for each failed request to the Service. Failures of the API are counted only: a connection to an API
-// server that stops is lost even where another takes over.
-func (u *users) verdict(measured *table, unnoticed bool) error {
+// when unnoticed, for the failed requests to the Service. Failures of the API are counted only: a connection to an API
+// server that stops is lost even where another takes over. Every failure is written to the folder dir, unless that is empty.
+func (u *users) verdict(measured *table, dir string, unnoticed bool) error {
 	if u.err != nil {
 		return u.err
 	}
 	var errs []error
+	var all strings.Builder
 	for _, r := range u.prober.Stop() {
 		measured.add(r.Target, r)
 		errs = append(errs, r.Valid())
 		if unnoticed && r.Target != apiTarget && r.Failed > 0 {
 			errs = append(errs, fmt.Errorf("%d of %d requests failed, first and last: %v; %v", r.Failed, r.Sent, r.Failures[0], r.Failures[r.Failed-1]))
 		}
+		for _, f := range r.Failures {
+			fmt.Fprintln(&all, f)
+		}
+	}
+	if dir != "" {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, "failed-requests"), []byte(all.String()), 0o644))
 	}
 	return errors.Join(errs...)
 }

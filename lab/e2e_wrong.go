@@ -40,7 +40,7 @@ func (b *bed) otherHostKey(h host) (string, error) {
 // brokenArtifacts makes a folder of artifacts like the lab's, but with spoil done to the target's kubelet, and returns its
 // path. Its files are links: an artifact is hundreds of megabytes.
 func (b *bed) brokenArtifacts(name string, spoil func(path string) error) (string, error) {
-	from := filepath.Join(b.lab.Cache.dir, "artifacts", b.to)
+	from := filepath.Join(newLab(b.lab).builder.artifactsDir(), b.to)
 	folder := filepath.Join(b.dir, "artifacts-"+name)
 	err := filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
