@@ -21,18 +21,27 @@ type object struct {
 	}
 	Spec struct {
 		PodCIDR       string
+		NodeName      string
 		Replicas      int
 		Unschedulable bool
 	}
 	Status struct {
 		Phase              string
 		ObservedGeneration int64
-		Conditions         []struct{ Type, Status, Reason string }
-		NodeInfo           struct{ KubeletVersion string }
+		Conditions         []condition
+		ContainerStatuses  []struct {
+			State struct{ Running struct{ StartedAt time.Time } }
+		}
+		NodeInfo struct{ KubeletVersion string }
 
 		ReadyReplicas, UpdatedReplicas                              int // Deployment, StatefulSet
 		DesiredNumberScheduled, NumberReady, UpdatedNumberScheduled int // DaemonSet
 	}
+}
+
+type condition struct {
+	Type, Status, Reason string
+	LastHeartbeatTime    time.Time // a node's only
 }
 
 // kubectl runs the starting version's kubectl on the machine, against the lab.
@@ -65,19 +74,24 @@ func (l *lab) podRanges(ctx context.Context) (map[string]string, error) {
 	return ranges, err
 }
 
-// healthy returns nil if every host runs, every node is Ready and every workload complete; else what is not.
+// healthy returns nil if every host runs, every node is Ready and every workload complete; else what is not. What the API
+// says of a node counts only if it was said since the node's host booted: right after a boot all looks as it did before.
 func (l *lab) healthy(ctx context.Context) error {
 	if _, err := os.Stat(l.statePath("cluster.yaml")); err != nil {
 		return err // bring-up has not come to its end
 	}
+	return l.complete(ctx)
+}
+
+// complete is healthy without a finished bring-up.
+func (l *lab) complete(ctx context.Context) error {
+	booted := map[string]time.Time{}
 	for _, h := range l.Shape.Hosts {
-		state, err := h.state(ctx)
+		at, err := h.booted(ctx)
 		if err != nil {
 			return err
 		}
-		if state != "running" {
-			return fmt.Errorf("%s is %q", h.Name, state)
-		}
+		booted[h.NodeName] = at
 	}
 	objects, err := l.list(ctx, "nodes,deployments,statefulsets,daemonsets,pods")
 	if err != nil {
@@ -86,10 +100,12 @@ func (l *lab) healthy(ctx context.Context) error {
 	nodes := 0
 	var problems []error
 	for _, o := range objects {
+		since := booted[o.Spec.NodeName]
 		if o.Kind == "Node" {
 			nodes++
+			since = booted[o.Metadata.Name]
 		}
-		if problem := o.problem(); problem != "" {
+		if problem := o.problem(since); problem != "" {
 			problems = append(problems, fmt.Errorf("%s %s: %s", o.Kind, o.Metadata.Name, problem))
 		}
 	}
@@ -99,16 +115,27 @@ func (l *lab) healthy(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// problem says what o lacks to be well; empty if nothing.
-func (o object) problem() string {
+// problem says what o lacks to be well; empty if nothing. booted is when the host of a node or a pod did.
+func (o object) problem(booted time.Time) string {
 	s := o.Status
 	switch o.Kind {
 	case "Node":
+		for _, c := range s.Conditions {
+			if c.Type == "Ready" && c.LastHeartbeatTime.Before(booted) {
+				return "not heard of since it booted"
+			}
+		}
 		return o.notReady()
 	case "Pod":
-		if s.Phase != "Succeeded" {
-			return o.notReady()
+		if s.Phase == "Succeeded" {
+			return ""
 		}
+		for _, c := range s.ContainerStatuses {
+			if c.State.Running.StartedAt.Before(booted) {
+				return "not started since its host booted"
+			}
+		}
+		return o.notReady()
 	case "Deployment", "StatefulSet":
 		if s.ObservedGeneration < o.Metadata.Generation || s.ReadyReplicas != o.Spec.Replicas || s.UpdatedReplicas != o.Spec.Replicas {
 			return fmt.Sprintf("%d of %d ready, %d current", s.ReadyReplicas, o.Spec.Replicas, s.UpdatedReplicas)

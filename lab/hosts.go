@@ -94,6 +94,20 @@ func (h host) state(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
+// booted is when h's container was started. A host that does not run is an error.
+func (h host) booted(ctx context.Context) (time.Time, error) {
+	out, err := docker(ctx, "container", "inspect", "--format", "{{.State.Status}} {{.State.StartedAt}}", h.container())
+	if err != nil {
+		return time.Time{}, err
+	}
+	status, at, _ := strings.Cut(strings.TrimSpace(out), " ")
+	if status != "running" {
+		return time.Time{}, fmt.Errorf("%s is %s", h.Name, status)
+	}
+	started, err := time.Parse(time.RFC3339Nano, at)
+	return started.Truncate(time.Second), err // the API's times are whole seconds
+}
+
 // exec runs argv as root on h and returns what it prints.
 func (h host) exec(ctx context.Context, argv ...string) (string, error) {
 	return docker(ctx, append([]string{"exec", h.container()}, argv...)...)

@@ -140,9 +140,11 @@ func (l *lab) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	say("booting it")
 	if err := startHosts(ctx, l.Shape.Hosts); err != nil {
 		return err
 	}
+	say("waiting until it is whole")
 	if err := await(ctx, "lab after loading", 5*time.Minute, l.healthy); err != nil {
 		return err
 	}

@@ -38,10 +38,10 @@ func (l *lab) up(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.writeClusterFile(); err != nil { // last: it stands for a bring-up that came to its end
+	if err := await(ctx, "nodes and workloads", 5*time.Minute, l.complete); err != nil {
 		return err
 	}
-	if err := await(ctx, "workloads", 5*time.Minute, l.healthy); err != nil {
+	if err := l.writeClusterFile(); err != nil { // last: it stands for a bring-up that came to its end
 		return err
 	}
 	say("lab %s is up after %s: %s", l.Shape.Name, time.Since(started).Round(time.Second), l.statePath("cluster.yaml"))
