@@ -104,7 +104,7 @@ func (b *bed) workloadsReady(ctx context.Context) error {
 	}
 	errs := []error{rolledOut(web), onEveryNode(agent, len(b.nodes))}
 	if store.Status.ReadyReplicas != *store.Spec.Replicas {
-		errs = append(errs, fmt.Errorf("StatefulSet store has %d of %d replicas ready", store.Status.ReadyReplicas, *store.Spec.Replicas))
+		errs = append(errs, fmt.Errorf("the StatefulSet store has %d of %d replicas ready", store.Status.ReadyReplicas, *store.Spec.Replicas))
 	}
 	return errors.Join(errs...)
 }
@@ -157,7 +157,7 @@ func waiting(pod corev1.Pod) string {
 func rolledOut(d *appsv1.Deployment) error {
 	want := *d.Spec.Replicas
 	if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
-		return fmt.Errorf("Deployment %s has %d replicas, %d updated and %d available, want %d", d.Name, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, want)
+		return fmt.Errorf("the Deployment %s has %d replicas, %d updated and %d available, want %d", d.Name, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, want)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func rolledOut(d *appsv1.Deployment) error {
 func onEveryNode(d *appsv1.DaemonSet, nodes int) error {
 	want := int32(nodes)
 	if s := d.Status; s.ObservedGeneration < d.Generation || s.DesiredNumberScheduled != want || s.UpdatedNumberScheduled != want || s.NumberAvailable != want {
-		return fmt.Errorf("DaemonSet %s is wanted on %d nodes, updated on %d and available on %d, want %d", d.Name, s.DesiredNumberScheduled, s.UpdatedNumberScheduled, s.NumberAvailable, want)
+		return fmt.Errorf("the DaemonSet %s is wanted on %d nodes, updated on %d and available on %d, want %d", d.Name, s.DesiredNumberScheduled, s.UpdatedNumberScheduled, s.NumberAvailable, want)
 	}
 	return nil
 }
