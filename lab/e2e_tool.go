@@ -107,10 +107,15 @@ func (r *toolRun) read(stream string) string {
 	return string(text)
 }
 
-// lastWords is the end of what the run said, on one line, and where the rest is.
+// lastWords is what the run said of its end, on one line, and where the rest is: the first line of its error, where it has
+// one, and the last lines of all.
 func (r *toolRun) lastWords() string {
 	lines := strings.Split(strings.TrimSpace(r.said()), "\n")
-	return fmt.Sprintf("%s (%s)", strings.Join(lines[max(0, len(lines)-4):], " | "), r.path("out"))
+	words := lines[max(0, len(lines)-4):]
+	if first, _, several := strings.Cut(strings.TrimSpace(r.read("err")), "\n"); several {
+		words = append([]string{first, "…"}, words...)
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(words, " | "), r.path("out"))
 }
 
 // plan asks the tool for its plan.
