@@ -100,7 +100,7 @@ func (c command) keepLog(stdout, stderr []byte, err error) error {
 
 // await asks ask every interval until it returns nil, and ends with its last answer when limit has passed.
 func await(ctx context.Context, what string, limit time.Duration, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	var last error
 	for {
@@ -111,8 +111,8 @@ func await(ctx context.Context, what string, limit time.Duration, ask func(conte
 		if ctx.Err() == nil || last == nil {
 			last = err // an answer cut short by the limit says less than the one before
 		}
-		if pause(ctx, time.Second) != nil {
-			return fmt.Errorf("%s: not within %s, last: %w", what, limit, last)
+		if ended := pause(ctx, time.Second); ended != nil {
+			return fmt.Errorf("%s: %w, last: %w", what, ended, last)
 		}
 	}
 }

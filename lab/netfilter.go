@@ -69,7 +69,7 @@ func withDependencies(status string, names []string) []string {
 	return all
 }
 
-var mergedFolder = regexp.MustCompile(`^/(bin|sbin|lib|lib64)/`)
+var mergedFolder = regexp.MustCompile(`^/(bin|sbin|lib|lib64)(/|$)`)
 
 // packageEntries returns the files and links of one installed package, without its documentation. Package lists still name
 // /lib and /sbin; the entries name the folders in /usr that these are links to.
@@ -84,7 +84,7 @@ func packageEntries(root, name string) ([]entry, error) {
 	}
 	var entries []entry
 	for _, line := range strings.Fields(string(list)) {
-		line = mergedFolder.ReplaceAllString(line, "/usr/$1/")
+		line = mergedFolder.ReplaceAllString(line, "/usr/$1$2")
 		if strings.HasPrefix(line, "/usr/share/") {
 			continue
 		}

@@ -56,7 +56,7 @@ func (b builder) debian(ctx context.Context) (string, error) {
 // machine's own kernel settings.
 var masked = []string{
 	"systemd-udevd.service", "systemd-udevd-control.socket", "systemd-udevd-kernel.socket", "systemd-udev-trigger.service",
-	"systemd-logind.service", "getty.target", "console-getty.service", "systemd-sysctl.service", "systemd-modules-load.service",
+	"systemd-logind.service", "dbus-org.freedesktop.login1.service", "getty.target", "console-getty.service", "systemd-sysctl.service", "systemd-modules-load.service",
 	"sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "dev-hugepages.mount",
 }
 

@@ -15,8 +15,9 @@ import (
 // stateFiles are what the state folder holds besides logs and the product's own data.
 var stateFiles = []string{"id_ed25519", "id_ed25519.pub", "known_hosts", "kubeconfig", "cluster.yaml"}
 
-// savedName names the save that fits the settings: another version, or a lab made in another way, has another name.
-func (l *lab) savedName() (string, error) {
+// savedName names the save that fits the settings: another version, or a lab made in another way, has another name. image is
+// the hosts' image.
+func (l *lab) savedName(image string) (string, error) {
 	mark, err := os.ReadFile(filepath.Join(l.builder.artifactsDir(), l.From.Kubernetes, ".recipe"))
 	if err != nil {
 		return "", err
@@ -25,7 +26,7 @@ func (l *lab) savedName() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return l.Shape.Name + "-" + l.From.Kubernetes + "-" + digest(mark, recipes, workloads, l.Shape, containerdVersion), nil
+	return l.Shape.Name + "-" + l.From.Kubernetes + "-" + digest(mark, recipes, workloads, l.Shape, image), nil
 }
 
 // savedDir is the folder of the cache that stands for the save called name.
@@ -44,7 +45,7 @@ func (l *lab) save(ctx context.Context) error {
 	if err := l.healthy(ctx); err != nil {
 		return fmt.Errorf("only a healthy lab is worth saving: %w", err)
 	}
-	name, err := l.savedName()
+	name, err := l.savedName(image)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (l *lab) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	name, err := l.savedName()
+	name, err := l.savedName(image)
 	if err != nil {
 		return err
 	}
@@ -158,10 +159,11 @@ func freshCluster(ctx context.Context, s settings) error {
 	if err := l.Cache.startEngine(ctx); err != nil {
 		return err
 	}
-	if _, err := l.build(ctx); err != nil { // the save's name depends on it
+	image, err := l.build(ctx)
+	if err != nil {
 		return err
 	}
-	name, err := l.savedName()
+	name, err := l.savedName(image)
 	if err != nil {
 		return err
 	}
