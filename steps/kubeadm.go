@@ -95,8 +95,7 @@ func (s *Session) runKubeadm(ctx context.Context, f Facts, host string, apply bo
 		log("an earlier run of %s ended with exit status %d; running it again", unit.Name, record.Code)
 		record, _, err = h.RunUnit(ctx, unit, kubeadmLines(log))
 	}
-	var exit *hosts.ExitError
-	if errors.As(err, &exit) {
+	if record.State == hosts.Exited && record.Code != 0 {
 		return fmt.Errorf("kubeadm upgrade %s ended with exit status %d:\n%s\nIts whole output: /var/lib/kuberung/units/%s/output on %s",
 			verb[0], record.Code, plain(record.Tail), unit.Name, host)
 	}

@@ -124,14 +124,14 @@ func applyHost(c *config.Cluster, f Facts) string {
 }
 
 // needsNodeConfig says why a worker's kubelet configuration has to be written anew. The file holds no
-// version, so it is the record of kubeadm's run that tells, as long as the kubelet is not there yet.
+// version, so it is the record of kubeadm's run that tells, as long as the kubelet does not run yet.
 func needsNodeConfig(f Facts, host string) string {
 	unit := nodeUnit(f.Target)
 	record := f.Hosts[host].Kubeadm[unit]
 	if why := unfinished(unit, record); why != "" {
 		return why
 	}
-	if record.State == hosts.Exited || needsKubelet(f, host) == "" {
+	if record.State == hosts.Exited || needsKubelet(f, host) == "" && needsRestart(f, host) == "" {
 		return ""
 	}
 	return "the kubelet's configuration is not of " + f.Target + " yet"

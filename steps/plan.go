@@ -31,28 +31,37 @@ func Plan(c *config.Cluster, f Facts, s *Session) engine.Plan[Facts] {
 	return arrange(p, stageLanes(c, f, s, p), f, s)
 }
 
-// arrange puts what serves the whole cluster around the stages that have something to do.
+// arrange puts what serves the whole cluster around the stages that have something to do: a snapshot
+// before anything of a control plane moves; the proof of the add-ons before a worker moves, also where
+// an earlier run was cut off before it came to that, else at the end.
 func arrange(p plan, staging []lane, f Facts, s *Session) plan {
 	full := plan{{Name: "stage", Width: 4, Lanes: staging}}
-	var controlPlane bool
+	byName := map[string]stage{}
 	for _, st := range p {
-		controlPlane = controlPlane || st.Name != "workers"
+		byName[st.Name] = st
 	}
-	if controlPlane {
+	controlPlane, kubelets, nodes := byName["control plane"], byName["control-plane kubelets"], byName["workers"]
+	if workDue(controlPlane, f) || workDue(kubelets, f) {
 		full = append(full, stage{Name: "snapshot", Width: 1, Lanes: []lane{
 			{Target: wholeCluster, Work: []step{TakeSnapshot(s)}},
 		}})
 	}
-	for _, st := range p {
-		if st.Name == "workers" && controlPlane {
-			full = append(full, addOns(s, f))
-		}
-		full = append(full, st)
-	}
-	if last := p[len(p)-1]; controlPlane && last.Name != "workers" {
+	full = append(full, controlPlane, kubelets)
+	// A window that an earlier run left open is closed whatever the add-ons are doing.
+	if len(controlPlane.Lanes)+len(kubelets.Lanes) > 0 || workDue(nodes, f) {
 		full = append(full, addOns(s, f))
 	}
-	return full.Prune(f)
+	return append(full, nodes).Prune(f)
+}
+
+// workDue reports whether a lane of the stage has more to do than to close a window.
+func workDue(st stage, f Facts) bool {
+	for _, l := range st.Lanes {
+		if l.WorkDue(f) {
+			return true
+		}
+	}
+	return false
 }
 
 func addOns(s *Session, f Facts) stage {
@@ -125,7 +134,7 @@ func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
 				AwaitEndpoints(s), Cordon(s, h.Name), DrainNode(s, h.Name)),
 			Work: []step{InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
 			Close: []step{AwaitNode(s, h.Name, f), AwaitStaticPods(s, h.Name),
-				Uncordon(s, h.Name), RemoveStaged(s, h.Name), AwaitWorkloads(s, f)},
+				RemoveStaged(s, h.Name), Uncordon(s, h.Name), AwaitWorkloads(s, f)},
 		})
 	}
 	return lanes
@@ -142,7 +151,7 @@ func workerLanes(c *config.Cluster, f Facts, s *Session) []lane {
 				Cordon(s, h.Name), DrainNode(s, h.Name)},
 			Work: []step{InstallKubeadm(s, h.Name, needsNodeConfig), UpgradeNode(s, h.Name),
 				InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
-			Close: []step{AwaitNode(s, h.Name, f), Uncordon(s, h.Name), RemoveStaged(s, h.Name),
+			Close: []step{AwaitNode(s, h.Name, f), RemoveStaged(s, h.Name), Uncordon(s, h.Name),
 				AwaitWorkloads(s, f)},
 		})
 	}
