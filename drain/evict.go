@@ -44,11 +44,14 @@ const (
 	hopeless                // no time will help
 )
 
+// stopping is the reason while a pod has its grace period.
+const stopping = "evicted, stopping"
+
 // judge reads the answer to an eviction.
 func judge(err error) (verdict, string) {
 	switch {
 	case err == nil:
-		return accepted, "evicted, waiting for it to stop"
+		return accepted, stopping
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		// Gone, or another UID by now. The list of the node's pods has the last word.
 		return accepted, "gone by the eviction's answer, but still listed: " + err.Error()
@@ -91,7 +94,7 @@ func leaving(pod *corev1.Pod, now time.Time) string {
 	const slack = 30 * time.Second
 	over := now.Sub(pod.DeletionTimestamp.Time)
 	if over <= slack {
-		return "stopping"
+		return stopping
 	}
 	stuck := fmt.Sprintf("stuck: should have stopped by %s", pod.DeletionTimestamp.UTC().Format(time.RFC3339))
 	if len(pod.Finalizers) > 0 {

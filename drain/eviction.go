@@ -80,9 +80,7 @@ func (e *eviction) refresh(ctx context.Context) error {
 	}
 	seen := make(map[types.UID]corev1.Pod, len(list.Items))
 	for _, pod := range list.Items {
-		if pod.Spec.NodeName == e.node {
-			seen[pod.UID] = pod
-		}
+		seen[pod.UID] = pod
 	}
 	var left []*evictee
 	for _, p := range e.pods {

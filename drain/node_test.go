@@ -170,6 +170,22 @@ func TestNodeSparesPodRecreatedBetweenListAndEviction(t *testing.T) {
 	})
 }
 
+func TestNodeSparesOtherNodesOfAnUnselectiveList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pod("shop/here"), pod("shop/there", on("worker-2")))
+		w.unselective = true
+		if err := w.drain(t.Context(), w.options()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"shop/there"}, w.left()); diff != "" {
+			t.Errorf("left (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"shop/here: evicted, stopping", "shop/here is gone"}, w.log); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestNodeEvictsLateArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("shop/pinned-0", ownedBy("StatefulSet", "pinned")))

@@ -33,7 +33,7 @@ func Look(ctx context.Context, client kubernetes.Interface, node string, o Optio
 	var survey Survey
 	err := persist(ctx, o.RetryDelay, func(ctx context.Context) (err error) {
 		survey.Refused = nil
-		survey.Evict, err = podsToDelete(ctx, client, node, o, survey.elsewhere(node), survey.withoutConsent(o))
+		survey.Evict, err = podsToDelete(ctx, client, node, o, boundTo(node), survey.withoutConsent(o))
 		return err
 	})
 	if err != nil {
@@ -44,8 +44,8 @@ func Look(ctx context.Context, client kubernetes.Interface, node string, o Optio
 	return survey, nil
 }
 
-// elsewhere leaves out pods of other nodes: the API server should not have listed them, and evicting one is never right.
-func (s *Survey) elsewhere(node string) kubectl.PodFilter {
+// boundTo leaves out pods of other nodes: the API server should not have listed them, and evicting one is never right.
+func boundTo(node string) kubectl.PodFilter {
 	return func(pod corev1.Pod) kubectl.PodDeleteStatus {
 		if pod.Spec.NodeName != node {
 			return kubectl.MakePodDeleteStatusSkip()

@@ -34,6 +34,8 @@ type world struct {
 
 	// answer may refuse an eviction; nil lets the world answer. It runs while the fake is locked: use Tracker only.
 	answer func(w *world, pod *corev1.Pod) error
+	// unselective lists the pods of all nodes, whatever is asked for.
+	unselective bool
 	// stopping keeps an evicted pod for this long, with a deletion timestamp.
 	stopping time.Duration
 
@@ -64,7 +66,7 @@ func (w *world) list(selector fields.Selector) *corev1.PodList {
 	list := all.(*corev1.PodList).DeepCopy()
 	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
 		over := p.DeletionTimestamp != nil && time.Now().After(p.DeletionTimestamp.Time) && len(p.Finalizers) == 0
-		return over || !selector.Matches(fields.Set{"spec.nodeName": p.Spec.NodeName})
+		return over || !w.unselective && !selector.Matches(fields.Set{"spec.nodeName": p.Spec.NodeName})
 	})
 	return list
 }
