@@ -137,6 +137,9 @@ func imagesIn(name string) ([]string, error) {
 		for _, e := range entries {
 			images = append(images, e.RepoTags...)
 		}
+		if len(images) == 0 {
+			return nil, errors.New("manifest.json names no image")
+		}
 		return images, nil
 	}
 }

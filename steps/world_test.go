@@ -84,7 +84,7 @@ func seen(c *config.Cluster, at string) Facts {
 }
 
 // etcdTags is the etcd that the kubeadm of each version wants.
-var etcdTags = map[string]string{old: "3.6.6-0", target: "3.6.8-0", "v1.36.1": "3.6.8-0"}
+var etcdTags = map[string]string{old: "3.6.6-0", target: "3.6.8-0", "v1.36.1": "3.6.8-0", "v1.35.3": "3.6.6-0", "v1.37.2": "3.7.1-0"}
 
 func manifest(component, at string) Manifest {
 	tag := at

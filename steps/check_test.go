@@ -1,0 +1,329 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kuberung/kuberung/hosts"
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+func TestNothingIsFoundOnAHealthyCluster(t *testing.T) {
+	for _, shape := range [][2]int{{1, 0}, {1, 1}, {3, 2}} {
+		c := cluster(shape[0], shape[1])
+		for _, at := range []string{old, "v1.36.1", target} {
+			if found := Check(c, seen(c, at)); len(found) > 0 {
+				t.Errorf("%v at %s: found %q", shape, at, lines(found))
+			}
+		}
+	}
+}
+
+// finds is what changes a healthy cluster of two control planes and one worker, and all that is then found.
+type finds struct {
+	name   string
+	change func(*config.Cluster, *Facts)
+	want   []string
+}
+
+func (tt finds) run(t *testing.T) {
+	t.Run(tt.name, func(t *testing.T) {
+		c := cluster(2, 1)
+		f := seen(c, old)
+		tt.change(c, &f)
+		found := Check(c, f)
+		if d := cmp.Diff(tt.want, lines(found)); d != "" {
+			t.Errorf("findings (-want +got):\n%s", d)
+		}
+		for _, x := range found {
+			if x.Fix == "" {
+				t.Errorf("%s has no fix", x.Text)
+			}
+		}
+		blocked := false
+		for _, line := range tt.want {
+			blocked = blocked || line[:5] == "block"
+		}
+		if Blocked(found) != blocked {
+			t.Errorf("blocked is %v", Blocked(found))
+		}
+	})
+}
+
+func TestChecksOfHosts(t *testing.T) {
+	host := func(name string, change func(*Host)) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) { f.host(name, change) }
+	}
+	for _, tt := range []finds{
+		{"unreachable", host("w-1", func(h *Host) { *h = Host{Err: hosts.ErrUnreachable} }),
+			[]string{"block | host-reachable | w-1 (prod.yaml:7:5) | unreachable"}},
+		{"no control plane reachable", func(_ *config.Cluster, f *Facts) {
+			for _, name := range []string{"cp-1", "cp-2"} {
+				f.host(name, func(h *Host) { *h = Host{Err: hosts.ErrUnreachable} })
+			}
+			f.Cluster = ClusterFacts{Err: errors.New("no control plane could be asked")}
+		}, []string{
+			"block | host-reachable | cp-1 (prod.yaml:5:5) | unreachable",
+			"block | host-reachable | cp-2 (prod.yaml:6:5) | unreachable",
+			"block | api-reachable | cluster | its state could not be read: no control plane could be asked",
+		}},
+
+		{"not a node", host("w-1", func(h *Host) { h.NodeName = "stranger" }), []string{
+			`block | host-is-node | w-1 (prod.yaml:7:5) | is not a node of this cluster: its kubelet is "stranger", and there is no such Node`,
+			"block | nodes-listed | cluster | node node-of-w-1 (10.0.0.3) is in no entry of prod.yaml",
+		}},
+		{"two entries of one machine", host("w-1", func(h *Host) { h.NodeName = nodeName("cp-2") }), []string{
+			"block | host-is-node | w-1 (prod.yaml:7:5) | is node node-of-cp-2, as is cp-2: two entries are one machine",
+			"block | nodes-listed | cluster | node node-of-w-1 (10.0.0.3) is in no entry of prod.yaml",
+		}},
+		{"a node of the same name in another cluster", host("w-1", func(h *Host) { h.CA = "another CA" }),
+			[]string{"block | host-is-node | w-1 (prod.yaml:7:5) | is not a node of this cluster: it trusts another cluster CA"}},
+		{"a CA that could not be read says nothing", host("w-1", func(h *Host) { h.CA = "" }), nil},
+
+		{"a worker that is a control plane", host("w-1", func(h *Host) { h.Manifests["kube-apiserver"] = manifest("kube-apiserver", old) }),
+			[]string{"block | role-as-written | w-1 (prod.yaml:7:5) | has the manifest of an API server, but its role is worker"}},
+		{"a control plane that is a worker", host("cp-2", func(h *Host) { h.Manifests = nil }), []string{
+			"block | role-as-written | cp-2 (prod.yaml:6:5) | has no manifest of etcd in /etc/kubernetes/manifests, but its role is control-plane",
+			"block | role-as-written | cp-2 (prod.yaml:6:5) | has no manifest of kube-apiserver in /etc/kubernetes/manifests, but its role is control-plane",
+			"block | role-as-written | cp-2 (prod.yaml:6:5) | has no manifest of kube-controller-manager in /etc/kubernetes/manifests, but its role is control-plane",
+			"block | role-as-written | cp-2 (prod.yaml:6:5) | has no manifest of kube-scheduler in /etc/kubernetes/manifests, but its role is control-plane",
+		}},
+		{"external etcd", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.ExternalEtcd = true
+			f.Cluster.Etcd.Problems = []string{"no member is known"}
+			for _, name := range []string{"cp-1", "cp-2"} {
+				f.host(name, func(h *Host) { delete(h.Manifests, "etcd") })
+			}
+		}, []string{"block | role-as-written | cluster | etcd is external to kubeadm, which is not supported yet"}},
+
+		{"commands are missing", host("w-1", func(h *Host) { h.Missing = []string{"ctr", "crictl"} }),
+			[]string{"block | host-tools-present | w-1 (prod.yaml:7:5) | lacks ctr, crictl"}},
+		{"programs are missing", host("w-1", func(h *Host) { delete(h.Binaries, "kubeadm"); delete(h.Binaries, "kubelet") }), []string{
+			"block | host-tools-present | w-1 (prod.yaml:7:5) | has no kubeadm",
+			"block | host-tools-present | w-1 (prod.yaml:7:5) | has no kubelet",
+		}},
+		{"no kubectl on a host is as it likes", host("w-1", func(h *Host) { delete(h.Binaries, "kubectl") }), nil},
+		{"packages", host("w-1", func(h *Host) {
+			h.Binaries["kubelet"] = Binary{Path: "/usr/bin/kubelet", Version: old, Owner: "kubelet"}
+		}), []string{"block | programs-not-packaged | w-1 (prod.yaml:7:5) | /usr/bin/kubelet belongs to package kubelet; hosts managed by packages are not supported yet"}},
+	} {
+		tt.run(t)
+	}
+}
+
+func TestChecksOfDiskSpace(t *testing.T) {
+	free := func(name, dir string, mib int64) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) { f.host(name, func(h *Host) { h.Free = []Disk{{dir, mib << 20}} }) }
+	}
+	// Four programs of 50 MiB: staged, and the old ones kept. Three images of 51 MiB together, thrice.
+	for _, tt := range []finds{
+		{"just enough for programs", free("w-1", "/var/lib", 512+400), nil},
+		{"not enough for programs", free("w-1", "/var/lib", 512+399),
+			[]string{"block | disk-space | w-1 (prod.yaml:7:5) | /var/lib has 911 MiB free, 912 MiB are needed"}},
+		{"staged already", func(c *config.Cluster, f *Facts) {
+			f.staged("w-1")
+			free("w-1", "/var/lib", 512)(c, f)
+		}, nil},
+		{"just enough to install", free("w-1", "/usr/bin", 200), nil},
+		{"not enough to install", free("w-1", "/usr/bin", 199),
+			[]string{"block | disk-space | w-1 (prod.yaml:7:5) | /usr/bin has 199 MiB free, 200 MiB are needed"}},
+		{"just enough for images", free("w-1", "/var/lib/containerd", 512+153), nil},
+		{"not enough for images", free("w-1", "/var/lib/containerd", 512+152),
+			[]string{"block | disk-space | w-1 (prod.yaml:7:5) | /var/lib/containerd has 664 MiB free, 665 MiB are needed"}},
+		{"not enough for kubeadm's copy of etcd", free("cp-1", "/etc/kubernetes", 64+63),
+			[]string{"block | disk-space | cp-1 (prod.yaml:5:5) | /etc/kubernetes has 127 MiB free, 128 MiB are needed"}},
+		{"a worker has no etcd to copy", free("w-1", "/etc/kubernetes", 0), nil},
+	} {
+		tt.run(t)
+	}
+}
+
+func TestChecksOfTheCluster(t *testing.T) {
+	node := func(host string, change func(*Node)) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) { f.node(host, change) }
+	}
+	for _, tt := range []finds{
+		{"the API does not answer", func(_ *config.Cluster, f *Facts) { f.Cluster = ClusterFacts{Err: errors.New("no answer")} },
+			[]string{"block | api-reachable | cluster | its state could not be read: no answer"}},
+		{"a node that no entry names", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Nodes["forgotten"] = Node{Name: "forgotten", Kubelet: old, Ready: true, Address: "10.0.0.9"}
+		}, []string{"block | nodes-listed | cluster | node forgotten (10.0.0.9) is in no entry of prod.yaml"}},
+		{"it may be the one that could not be asked", func(_ *config.Cluster, f *Facts) {
+			f.host("w-1", func(h *Host) { *h = Host{Err: hosts.ErrAuth} })
+		}, []string{"block | host-reachable | w-1 (prod.yaml:7:5) | authentication refused"}},
+
+		{"two minors up", func(c *config.Cluster, f *Facts) {
+			c.Target, f.Target, f.Artifacts = "v1.37.2", "v1.37.2", files("v1.37.2")
+		},
+			[]string{"block | target-reachable | prod.yaml:2:9 | target v1.37.2 is 2 minors above the cluster's v1.35.4; only one at a time is possible"}},
+		{"two minors up by a flag", func(c *config.Cluster, f *Facts) {
+			if err := c.SetTarget("v1.37.2"); err != nil {
+				panic(err)
+			}
+			f.Target, f.Artifacts = "v1.37.2", files("v1.37.2")
+		}, []string{"block | target-reachable | --to | target v1.37.2 is 2 minors above the cluster's v1.35.4; only one at a time is possible"}},
+		{"older than everything", func(c *config.Cluster, f *Facts) {
+			c.Target, f.Target, f.Artifacts = "v1.35.3", "v1.35.3", files("v1.35.3")
+		},
+			[]string{
+				"block | target-reachable | prod.yaml:2:9 | target v1.35.3 is older than kubeadm-config, which is v1.35.4",
+				"block | target-reachable | prod.yaml:2:9 | target v1.35.3 is older than the API server of cp-1, which is v1.35.4",
+				"block | target-reachable | prod.yaml:2:9 | target v1.35.3 is older than the API server of cp-2, which is v1.35.4",
+				"block | target-reachable | prod.yaml:2:9 | target v1.35.3 is older than the kubelet of node-of-cp-1, which is v1.35.4",
+				"block | target-reachable | prod.yaml:2:9 | target v1.35.3 is older than the kubelet of node-of-cp-2, which is v1.35.4",
+				"block | target-reachable | prod.yaml:2:9 | target v1.35.3 is older than the kubelet of node-of-w-1, which is v1.35.4",
+			}},
+		{"older than one API server", func(_ *config.Cluster, f *Facts) {
+			f.host("cp-2", func(h *Host) { h.APIVersion = "v1.36.4" })
+		}, []string{"block | target-reachable | prod.yaml:2:9 | target v1.36.3 is older than the API server of cp-2, which is v1.36.4"}},
+
+		{"a kubelet newer than an API server", node("w-1", func(n *Node) { n.Kubelet = target }), []string{
+			"block | versions-in-skew | cluster | the kubelet of node-of-w-1 (v1.36.3) is newer than the API server of cp-1 (v1.35.4)",
+			"block | versions-in-skew | cluster | the kubelet of node-of-w-1 (v1.36.3) is newer than the API server of cp-2 (v1.35.4)",
+		}},
+		{"a newer patch is no skew", node("w-1", func(n *Node) { n.Kubelet = "v1.35.9" }), nil},
+		{"a kubelet three minors behind", node("w-1", func(n *Node) { n.Kubelet = "v1.33.9" }), nil},
+		{"a kubelet four minors behind", node("w-1", func(n *Node) { n.Kubelet = "v1.32.9" }),
+			[]string{"block | versions-in-skew | cluster | the kubelet of node-of-w-1 is v1.32.9, more than three minors behind v1.36.3"}},
+		{"a kubelet without a version", node("w-1", func(n *Node) { n.Kubelet = "unknown" }),
+			[]string{`block | versions-in-skew | cluster | node node-of-w-1 reports kubelet "unknown", which is no version`}},
+
+		{"not Ready", node("w-1", func(n *Node) { n.Ready, n.NotReady = false, "KubeletNotReady: no network" }),
+			[]string{"block | nodes-ready | cluster | node node-of-w-1 is not Ready: KubeletNotReady: no network"}},
+		{"cordoned by somebody else", node("cp-2", func(n *Node) { n.Cordoned = true }),
+			[]string{"warn  | nodes-ready | cluster | node node-of-cp-2 is cordoned, not by kuberung; it stays so"}},
+		{"cordoned by us", func(_ *config.Cluster, f *Facts) { f.opened("w-1") }, nil},
+
+		{"an API server is silent", func(_ *config.Cluster, f *Facts) {
+			f.host("cp-2", func(h *Host) { h.APIVersion, h.APIErr = "", errors.New("connection refused") })
+		}, []string{"block | control-plane-healthy | cp-2 (prod.yaml:6:5) | its API server does not answer: connection refused"}},
+		{"etcd has problems", func(_ *config.Cluster, f *Facts) { f.Cluster.Etcd.Problems = []string{"cp-1 is behind", "no quorum"} }, []string{
+			"block | etcd-healthy | cluster | etcd: cp-1 is behind",
+			"block | etcd-healthy | cluster | etcd: no quorum",
+		}},
+
+		{"a drain would be refused", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []string{"tools/shell: nothing brings it back"}}
+		}, []string{"block | drain-allowed | w-1 (prod.yaml:7:5) | cannot be drained: tools/shell: nothing brings it back"}},
+		{"what a drain would meet is not known", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Drains[nodeName("w-1")] = Drain{Err: errors.New("list pods: forbidden")}
+		}, []string{"block | drain-allowed | w-1 (prod.yaml:7:5) | what a drain would meet could not be read: list pods: forbidden"}},
+		{"a node that arrived is not drained", func(_ *config.Cluster, f *Facts) {
+			for _, h := range []string{"cp-1", "cp-2"} {
+				f.moved(h, nodeUnit(target))
+			}
+			f.Cluster.KubeadmVersion = target
+			f.arrived("w-1")
+			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []string{"tools/shell: nothing brings it back"}}
+		}, nil},
+	} {
+		tt.run(t)
+	}
+}
+
+func TestChecksOfArtifacts(t *testing.T) {
+	without := func(name string) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) {
+			var kept []Artifact
+			for _, a := range f.Artifacts.Files {
+				if a.Name != name {
+					kept = append(kept, a)
+				}
+			}
+			f.Artifacts.Files = kept
+		}
+	}
+	for _, tt := range []finds{
+		{"what is wrong with the directory", func(_ *config.Cluster, f *Facts) {
+			f.Artifacts.Problems = []string{"SHA256SUMS:3: kubelet has changed"}
+		},
+			[]string{"block | artifacts-present | prod.yaml:3:12 | SHA256SUMS:3: kubelet has changed"}},
+		{"a program is missing", without("kubelet"),
+			[]string{"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubelet for linux-amd64"}},
+		{"an image is missing", without("kube-proxy.tar"),
+			[]string{"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-proxy for linux-amd64"}},
+		{"kubectl may be missing", without("kubectl"), nil},
+		{"a program is empty", func(_ *config.Cluster, f *Facts) {
+			for i, a := range f.Artifacts.Files {
+				if a.Name == "kubeadm" {
+					f.Artifacts.Files[i].Size = 0
+				}
+			}
+		}, []string{"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubeadm for linux-amd64 (it is empty)"}},
+		{"a host of another architecture", func(_ *config.Cluster, f *Facts) { f.host("w-1", func(h *Host) { h.Arch = "arm64" }) }, []string{
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image coredns for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image etcd for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-apiserver for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-controller-manager for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-proxy for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-scheduler for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image pause for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubeadm for linux-arm64",
+			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubelet for linux-arm64",
+		}},
+		{"a cluster that has arrived needs none", func(c *config.Cluster, f *Facts) {
+			*f = seen(c, target)
+			f.Artifacts = Artifacts{Problems: []string{"there is no such directory"}}
+		}, nil},
+		{"a cluster that could not be read may need them", func(_ *config.Cluster, f *Facts) {
+			f.Cluster = ClusterFacts{Err: errors.New("no answer")}
+			f.Artifacts = Artifacts{Problems: []string{"there is no such directory"}}
+		}, []string{
+			"block | api-reachable | cluster | its state could not be read: no answer",
+			"block | artifacts-present | prod.yaml:3:12 | there is no such directory",
+		}},
+	} {
+		tt.run(t)
+	}
+}
+
+// What forbids to go on comes first; each kind keeps the order of the checks.
+func TestBlockingFindingsComeFirst(t *testing.T) {
+	c := cluster(1, 1)
+	f := seen(c, old)
+	f.node("cp-1", func(n *Node) { n.Cordoned = true })
+	f.Cluster.Etcd.Problems = []string{"no leader"}
+	want := []string{
+		"block | etcd-healthy | cluster | etcd: no leader",
+		"warn  | nodes-ready | cluster | node node-of-cp-1 is cordoned, not by kuberung; it stays so",
+	}
+	if d := cmp.Diff(want, lines(Check(c, f))); d != "" {
+		t.Errorf("findings (-want +got):\n%s", d)
+	}
+}
+
+func TestFixOfAHostThatCannotBeReached(t *testing.T) {
+	tests := map[error]string{
+		hosts.ErrHostKeyUnknown: "compare the fingerprint with the host's console, then add its key to known_hosts",
+		hosts.ErrHostKeyChanged: "find out why the key changed; if the host was reinstalled, replace its line in known_hosts",
+		hosts.ErrAuth:           "check ssh.user and ssh.key in the cluster file against the host's authorized_keys",
+		hosts.ErrSudo:           "let the SSH user run any command with sudo without a password",
+		hosts.ErrNotRoot:        "let the SSH user run any command with sudo without a password",
+		hosts.ErrUnreachable:    "check the address in the cluster file, the host, and the network between",
+		errors.New("else"):      "make the host answer as described, or take it out of the cluster first",
+	}
+	for err, want := range tests {
+		if got := reachFix(fmt.Errorf("connect: %w", err)); got != want {
+			t.Errorf("for %v got %q, want %q", err, got, want)
+		}
+	}
+}
+
+// Names of checks are what operators will refer to.
+func TestCheckNamesAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range checks {
+		if k.name == "" || seen[k.name] || k.look == nil {
+			t.Errorf("check %q has no name or look, or its name is used twice", k.name)
+		}
+		seen[k.name] = true
+	}
+	for name := range transient {
+		if !seen[name] {
+			t.Errorf("there is no check %q to pass by itself", name)
+		}
+	}
+}
