@@ -39,6 +39,7 @@ var checks = []check{
 	{"control-plane-healthy", controlPlaneHealthy},
 	{"etcd-healthy", etcdHealthy},
 	{"drain-allowed", drainAllowed},
+	{"budgets-allow", budgetsAllow},
 }
 
 // Check gives every finding at once. It is a pure function of the cluster file and the facts.

@@ -132,19 +132,42 @@ func etcdHealthy(_ *config.Cluster, f Facts) []Finding {
 	return found
 }
 
+// toDrain lists the hosts that the way to the target drains.
+func toDrain(c *config.Cluster, f Facts) []config.Host {
+	var found []config.Host
+	for _, h := range asked(c, f) {
+		if f.Cluster.Err == nil && (needsKubelet(f, h.Name) != "" || needsRestart(f, h.Name) != "") {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
 func drainAllowed(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
-	for _, h := range asked(c, f) {
+	for _, h := range toDrain(c, f) {
 		d := f.Cluster.Drains[f.Hosts[h.Name].NodeName]
-		if needsKubelet(f, h.Name) == "" && needsRestart(f, h.Name) == "" {
-			continue // it will not be drained
-		}
 		if d.Err != nil {
 			found = append(found, block(place(h), "what a drain would meet could not be read: "+d.Err.Error(), "run the check again"))
 		}
 		for _, refused := range d.Refused {
 			found = append(found, block(place(h), "cannot be drained: "+refused,
 				"move the pod away, or allow it in the cluster file under drain.deleteLocalData or drain.deleteUnmanaged"))
+		}
+	}
+	return found
+}
+
+func budgetsAllow(c *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, h := range toDrain(c, f) {
+		d := f.Cluster.Drains[f.Hosts[h.Name].NodeName]
+		for _, never := range d.Never {
+			found = append(found, block(place(h), "can never be drained: "+never, "change the disruption budget or the number of replicas"))
+		}
+		for _, now := range d.NotNow {
+			found = append(found, warn(place(h), "a drain would have to wait: "+now,
+				fmt.Sprintf("let the workload recover; a drain waits up to %s", c.Drain.Timeout)))
 		}
 	}
 	return found

@@ -86,6 +86,8 @@ type EtcdFacts struct {
 // Drain is what a drain of one node would meet.
 type Drain struct {
 	Refused []string // pods that no consent covers, each with its reason
+	Never   []string // pods that a disruption budget will never let go, each with its reason
+	NotNow  []string // pods that a disruption budget would not let go now
 	Err     error
 }
 

@@ -177,6 +177,19 @@ func (s *Session) lookAtDrain(ctx context.Context, client kubernetes.Interface, 
 	for _, r := range found.Refused {
 		d.Refused = append(d.Refused, fmt.Sprintf("%s: %s", r.Pod, r.Reason))
 	}
+	if err != nil {
+		return d
+	}
+	hindrances, err := drain.Budgets(ctx, client, found.Evict)
+	d.Err = err
+	for _, h := range hindrances {
+		text := fmt.Sprintf("%s: %s", h.Pod, h.Reason)
+		if h.Never {
+			d.Never = append(d.Never, text)
+		} else {
+			d.NotNow = append(d.NotNow, text)
+		}
+	}
 	return d
 }
 
