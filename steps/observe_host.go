@@ -56,7 +56,7 @@ func parseHost(out string) (Host, error) {
 		name, text, _ := strings.Cut(part, "\n")
 		sections[name] = text
 	}
-	if _, complete := sections["disk"]; !complete {
+	if _, complete := sections["end"]; !complete {
 		return Host{}, fmt.Errorf("the host's answer ends early: %q", oneLine(out))
 	}
 	h := Host{

@@ -52,4 +52,6 @@ for c in kube-apiserver kube-controller-manager kube-scheduler etcd; do
   section "manifest $c"
   cat "/etc/kubernetes/manifests/$c.yaml"
 done
+
+section end
 exit 0
