@@ -65,6 +65,9 @@ func (l *lab) kubeadm(ctx context.Context, h host, verb, template string) error 
 	if err := h.execLogged(ctx, log, 10*time.Minute, nil, "kubeadm", verb, "--config", path); err != nil {
 		return err
 	}
+	if _, err := h.exec(ctx, "rm", path); err != nil {
+		return err
+	}
 	return h.write(ctx, joined, nil)
 }
 

@@ -19,16 +19,23 @@ type labCommand struct {
 // labCommands are all of them, in the order in which they are listed.
 var labCommands = []labCommand{
 	{"build", "build binaries and images of the versions named, or of all", buildAll},
-	{"up", "bring the lab up, or go on with it", func(ctx context.Context, l *lab, _ []string) error { return l.up(ctx) }},
+	{"up", "bring the lab up, or go on with it", alone((*lab).up)},
 	{"status", "show hosts, nodes and versions", func(ctx context.Context, l *lab, _ []string) error { return l.status(ctx, os.Stdout) }},
-	{"save", "keep a copy of the lab as it is", func(ctx context.Context, l *lab, _ []string) error { return l.save(ctx) }},
-	{"load", "put the saved lab back", func(ctx context.Context, l *lab, _ []string) error { return l.load(ctx) }},
+	{"save", "keep a copy of the lab as it is", alone((*lab).save)},
+	{"load", "put the saved lab back", alone((*lab).load)},
 	{"down", "remove the lab; builds and saves stay", downAll},
 	{"purge", "remove labs, saves and images of hosts; builds stay", purge},
 	{"e2e", "run the real-cluster cases: all, or those of CASE and LAB", func(ctx context.Context, _ *lab, args []string) error {
 		return e2e(ctx, os.Stdout, append(args, os.Getenv("CASE"))[0], os.Getenv("LAB"))
 	}},
 	{"e2e-list", "list them", func(context.Context, *lab, []string) error { listEndToEnds(os.Stdout); return nil }},
+}
+
+// alone makes a command of do that waits for other commands on the same lab.
+func alone(do func(*lab, context.Context) error) func(context.Context, *lab, []string) error {
+	return func(ctx context.Context, l *lab, _ []string) error {
+		return l.alone(ctx, func() error { return do(l, ctx) })
+	}
 }
 
 // run runs the command that args name.
@@ -107,10 +114,10 @@ func eachShape(do func(l *lab) error) error {
 
 // downAll takes down the shape that LAB names, or all.
 func downAll(ctx context.Context, _ *lab, _ []string) error {
-	return eachShape(func(l *lab) error { return l.down(ctx, false) })
+	return eachShape(func(l *lab) error { return l.alone(ctx, func() error { return l.down(ctx, false) }) })
 }
 
 // purge removes the lab, and what down leaves in the Docker engine: saves, and the image of hosts.
 func purge(ctx context.Context, _ *lab, _ []string) error {
-	return eachShape(func(l *lab) error { return l.down(ctx, true) })
+	return eachShape(func(l *lab) error { return l.alone(ctx, func() error { return l.down(ctx, true) }) })
 }

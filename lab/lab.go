@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,16 @@ func render(name string, p page) ([]byte, error) {
 		return nil, fmt.Errorf("write %s: %w", name, err)
 	}
 	return out.Bytes(), nil
+}
+
+// alone calls do while no other lab command works on the same shape.
+func (l *lab) alone(ctx context.Context, do func() error) error {
+	unlock, err := l.Cache.lock(ctx, l.Shape.Name+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do()
 }
 
 // artifacts is the folder of r's binaries and images.

@@ -60,6 +60,11 @@ func (l *lab) load(ctx context.Context) error {
 // freshCluster brings the lab of s into the state that bring-up leaves: from its save, or by bringing it up and saving it.
 func freshCluster(ctx context.Context, s settings) error {
 	l := newLab(s)
+	return l.alone(ctx, func() error { return l.refresh(ctx) })
+}
+
+// refresh is freshCluster for whoever has the lab alone.
+func (l *lab) refresh(ctx context.Context) error {
 	if err := l.Cache.startEngine(ctx); err != nil {
 		return err
 	}
@@ -71,7 +76,7 @@ func freshCluster(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := l.isSaved(ctx, name); err == nil {
+	if l.isSaved(ctx, name) == nil {
 		return l.load(ctx)
 	}
 	if err := l.remove(ctx); err != nil {
