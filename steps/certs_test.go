@@ -63,11 +63,11 @@ func (a *authority) client(name string) (string, tls.Certificate) {
 	return certificatePEM(cert), tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// server gives a certificate for servers on the loopback address.
+// server gives a certificate for servers on the loopback address and on 10.0.0.1 to 10.0.0.3.
 func (a *authority) server() tls.Certificate {
 	cert, key := a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1), net.IPv4(10, 0, 0, 2), net.IPv4(10, 0, 0, 3)},
 	})
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }

@@ -53,7 +53,11 @@ func await(ctx context.Context, limit, settle time.Duration, log engine.Logf, ho
 			if since.IsZero() {
 				since = time.Now()
 			}
-			return time.Since(since) >= settle, errors.New("it held, but not for " + settle.String())
+			brief := "it held, but not for " + settle.String()
+			if last != "" {
+				brief += "; before that: " + last
+			}
+			return time.Since(since) >= settle, errors.New(brief)
 		}
 		since = time.Time{}
 		if missing != last {
