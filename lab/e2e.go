@@ -104,12 +104,30 @@ func (c endToEnd) attempt(ctx context.Context, shape string, measured *table) (e
 			err = errors.Join(cause, err)
 		}
 	}()
-	b, err := freshBed(ctx, c, shape, measured)
+	s, err := c.settings(shape)
 	if err != nil {
-		return fmt.Errorf("prepare the cluster: %w", err)
+		return err
 	}
-	defer os.RemoveAll(b.scratch)
-	return c.run(ctx, b)
+	l := newLab(s)
+	return l.alone(ctx, func() error { // nobody else may load or remove the cluster meanwhile
+		b, err := freshBed(ctx, l, c, measured)
+		if err != nil {
+			return fmt.Errorf("prepare the cluster: %w", err)
+		}
+		defer os.RemoveAll(b.scratch)
+		return c.run(ctx, b)
+	})
+}
+
+// settings are those of the environment, with the case's own LAB, FROM and TO.
+func (c endToEnd) settings(shape string) (settings, error) {
+	return readSettings(func(name string) string {
+		of := map[string]string{"LAB": shape, "FROM": c.from, "TO": c.to}
+		if value, ours := of[name]; ours {
+			return value
+		}
+		return os.Getenv(name)
+	})
 }
 
 // listEndToEnds writes a line per case.

@@ -35,26 +35,16 @@ type bed struct {
 	measured *table
 }
 
-// freshBed puts the shape's cluster back as it was at the version from, with the sample workloads running, and builds the
-// tool. The environment's LAB, FROM and TO are those of the case.
-func freshBed(ctx context.Context, c endToEnd, shape string, measured *table) (*bed, error) {
-	lab, err := readSettings(func(name string) string {
-		of := map[string]string{"LAB": shape, "FROM": c.from, "TO": c.to}
-		if value, ours := of[name]; ours {
-			return value
-		}
-		return os.Getenv(name)
-	})
-	if err != nil {
-		return nil, err
-	}
+// freshBed puts the cluster back as it was at the version from, with the sample workloads running, and builds the tool.
+// The caller has the lab alone.
+func freshBed(ctx context.Context, l *lab, c endToEnd, measured *table) (*bed, error) {
 	began := time.Now()
-	if err := freshCluster(ctx, lab); err != nil {
+	if err := l.refresh(ctx); err != nil {
 		return nil, err
 	}
 	measured.add("fresh cluster", time.Since(began))
 
-	b := &bed{lab: lab, from: c.from, to: c.to, nodes: lab.Shape.Nodes(), measured: measured}
+	b := &bed{lab: l.settings, from: c.from, to: c.to, nodes: l.Shape.Nodes(), measured: measured}
 	if err := b.places(c.name); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,7 @@ func startHosts(ctx context.Context, hosts []host) error {
 		if _, err := docker(ctx, "start", h.container()); err != nil {
 			return err
 		}
+		favourContainers()
 		return h.awaitBoot(ctx)
 	})
 }

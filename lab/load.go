@@ -57,13 +57,8 @@ func (l *lab) load(ctx context.Context) error {
 	return nil
 }
 
-// freshCluster brings the lab of s into the state that bring-up leaves: from its save, or by bringing it up and saving it.
-func freshCluster(ctx context.Context, s settings) error {
-	l := newLab(s)
-	return l.alone(ctx, func() error { return l.refresh(ctx) })
-}
-
-// refresh is freshCluster for whoever has the lab alone.
+// refresh brings the lab into the state that bring-up leaves: from its save, or by bringing it up and saving it.
+// The caller has the lab alone.
 func (l *lab) refresh(ctx context.Context) error {
 	if err := l.Cache.startEngine(ctx); err != nil {
 		return err
