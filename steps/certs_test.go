@@ -8,8 +8,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
+	"log"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -81,4 +85,15 @@ func (a *authority) pool() *x509.CertPool {
 
 func certificatePEM(cert *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}))
+}
+
+// newTLSServer serves on the loopback address with a certificate of nobody, as a kubelet does, and gives
+// its address.
+func newTLSServer(t *testing.T, a answer) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(a))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return server.Listener.Addr().String()
 }

@@ -22,16 +22,22 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{t, t.TempDir(), t.TempDir()}
-	for _, name := range strings.Fields("awk base64 cat cut df find grep head readlink sed uname") {
+	m.tools("awk base64 cat cut df find grep head readlink sed uname")
+	return m
+}
+
+// tools are programs of this machine that the other one has as well.
+func (m *machine) tools(names string) {
+	m.t.Helper()
+	for _, name := range strings.Fields(names) {
 		file, err := exec.LookPath(name)
 		if err != nil {
-			t.Fatal(err)
+			m.t.Fatal(err)
 		}
 		if err := os.Symlink(file, filepath.Join(m.bin, name)); err != nil {
-			t.Fatal(err)
+			m.t.Fatal(err)
 		}
 	}
-	return m
 }
 
 func (m *machine) file(name, content string) {

@@ -1,0 +1,147 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kuberung/kuberung/hosts"
+	"github.com/kuberung/kuberung/internal/config"
+)
+
+// kubeadmStand is a host, the session to it and the facts of its cluster.
+func kubeadmStand(t *testing.T, role string) (*stand, *Session, Facts, string) {
+	t.Helper()
+	s := newStand(t)
+	session := s.open(role)
+	f := seen(session.Cluster, old)
+	name := session.Cluster.Hosts[0].Name
+	f.host(name, func(h *Host) { h.Binaries["kubeadm"] = Binary{Path: s.bin + "/kubeadm", Version: target} })
+	return s, session, f, name
+}
+
+func TestRunKubeadm(t *testing.T) {
+	for _, tt := range []struct{ role, unit, command string }{
+		{config.ControlPlane, "kubeadm-apply-v1.36.3", "kubeadm upgrade apply --yes"},
+		{config.Worker, "kubeadm-node-v1.36.3", "kubeadm upgrade node"},
+	} {
+		t.Run(tt.unit, func(t *testing.T) {
+			s, session, f, name := kubeadmStand(t, tt.role)
+			session.Cluster.Kubeadm.IgnorePreflightErrors = []string{"Swap"}
+			s.note("kubeadm-says", "OS: Linux\n\n\x1b[32m[upgrade] done\x1b[0m\n")
+			var said []string
+			apply := tt.role == config.ControlPlane
+			err := session.runKubeadm(t.Context(), f, name, apply, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"systemd-run kuberung-" + tt.unit + ".service", tt.command + " --config /var/lib/kuberung/" + tt.unit + ".yaml"}
+			if d := cmp.Diff(want, s.ran()); d != "" {
+				t.Errorf("ran (-want +got):\n%s", d)
+			}
+			file, err := kubeadmFile(session.Cluster.Kubeadm, target, apply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(file), s.noted("config")); d != "" {
+				t.Errorf("configuration (-want +got):\n%s", d)
+			}
+			if mode := strings.TrimSpace(s.noted("config-mode")); mode != "600" {
+				t.Errorf("the configuration has mode %s", mode)
+			}
+			if d := cmp.Diff([]string{"[upgrade] done"}, said); d != "" {
+				t.Errorf("said (-want +got):\n%s", d)
+			}
+			record, err := session.host(name).UnitRecord(t.Context(), tt.unit)
+			if err != nil || record.State != hosts.Exited || record.Code != 0 {
+				t.Errorf("the record says %+v, %v", record, err)
+			}
+		})
+	}
+}
+
+func TestAFailedKubeadmIsToldByItsOwnWords(t *testing.T) {
+	s, session, f, name := kubeadmStand(t, config.Worker)
+	s.note("kubeadm-says", "[upgrade] looking\n\x1b[31merror: \x1b[0mcouldn't upgrade\n")
+	s.note("kubeadm-exit", "3")
+	err := session.runKubeadm(t.Context(), f, name, false, quiet)
+	want := "kubeadm upgrade node ended with exit status 3:\n[upgrade] looking\nerror: couldn't upgrade\n\n" +
+		"Its whole output: /var/lib/kuberung/units/kubeadm-node-v1.36.3/output on w-1"
+	if err == nil || err.Error() != want {
+		t.Errorf("error is\n%v\nwant\n%s", err, want)
+	}
+}
+
+// A unit that could not even be started says nothing of kubeadm.
+func TestAUnitThatDoesNotStartIsNoFailedKubeadm(t *testing.T) {
+	s, session, f, name := kubeadmStand(t, config.Worker)
+	s.program("systemd-run", "echo Failed to connect to bus >&2; exit 1")
+	err := session.runKubeadm(t.Context(), f, name, false, quiet)
+	if err == nil || strings.Contains(err.Error(), "kubeadm upgrade node ended") || !strings.Contains(err.Error(), "Failed to connect to bus") {
+		t.Errorf("error is %v, want that of systemd-run", err)
+	}
+}
+
+// The result of an earlier run that nobody has read is not taken for that of this one, if it was there
+// when the facts were read that ask for another; nor is a failure that was read.
+func TestAnOldResultOfKubeadmIsNotThisOne(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		for _, code := range []int{0, 1} {
+			t.Run(fmt.Sprintf("read %v, exit status %d", read, code), func(t *testing.T) {
+				s, session, f, name := kubeadmStand(t, config.Worker)
+				s.note("kubeadm-exit", fmt.Sprint(code))
+				unit := hosts.Unit{Name: nodeUnit(target), Argv: []string{s.bin + "/kubeadm", s.bin + "/kubeadm"}}
+				_, _, err := session.host(name).RunUnit(t.Context(), unit, nil)
+				if exit, ok := errors.AsType[*hosts.ExitError](err); code > 0 && (!ok || exit.Code != code) || code == 0 && err != nil {
+					t.Fatal(err)
+				}
+				if !read {
+					s.remove("/var/lib/kuberung/units/" + unit.Name + "/claimed")
+				}
+				record, err := session.host(name).UnitRecord(t.Context(), unit.Name)
+				if err != nil || record.Claimed != read {
+					t.Fatalf("the record says %+v, %v", record, err)
+				}
+				f.host(name, func(h *Host) { h.Kubeadm[unit.Name] = record })
+				s.note("kubeadm-exit", "0")
+				s.ran()
+				var said []string
+				err = session.runKubeadm(t.Context(), f, name, false, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ran := s.ran(); len(ran) != 2 || !strings.HasPrefix(ran[1], "kubeadm upgrade node") {
+					t.Errorf("ran %q, want kubeadm once more", ran)
+				}
+				var want []string
+				if !read {
+					want = []string{fmt.Sprintf("an earlier run of kubeadm-node-v1.36.3 ended with exit status %d; running it again", code)}
+				}
+				if d := cmp.Diff(want, said); d != "" {
+					t.Errorf("said (-want +got):\n%s", d)
+				}
+			})
+		}
+	}
+}
+
+// A run that was still going when the facts were read has ended meanwhile: its result is this step's.
+func TestARunThatWasGoingIsAdopted(t *testing.T) {
+	s, session, f, name := kubeadmStand(t, config.Worker)
+	unit := hosts.Unit{Name: nodeUnit(target), Argv: []string{s.bin + "/kubeadm", s.bin + "/kubeadm"}}
+	if _, _, err := session.host(name).RunUnit(t.Context(), unit, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.remove("/var/lib/kuberung/units/" + unit.Name + "/claimed")
+	f.host(name, func(h *Host) { h.Kubeadm[unit.Name] = hosts.Record{State: hosts.Running} })
+	s.ran()
+	if err := session.runKubeadm(t.Context(), f, name, false, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if ran := s.ran(); len(ran) > 0 {
+		t.Errorf("ran %q, want nothing a second time", ran)
+	}
+}
