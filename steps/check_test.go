@@ -211,13 +211,21 @@ func TestChecksOfTheCluster(t *testing.T) {
 		{"what a drain would meet is not known", func(_ *config.Cluster, f *Facts) {
 			f.Cluster.Drains[nodeName("w-1")] = Drain{Err: errors.New("list pods: forbidden")}
 		}, []string{"block | drain-allowed | w-1 (prod.yaml:7:5) | what a drain would meet could not be read: list pods: forbidden"}},
+		{"a drain that no waiting helps", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Drains[nodeName("w-1")] = Drain{Never: []string{"shop/web-1: budget web allows no disruption"}}
+		}, []string{"block | budgets-allow | w-1 (prod.yaml:7:5) | can never be drained: shop/web-1: budget web allows no disruption"}},
+		{"a drain that would have to wait", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Drains[nodeName("w-1")] = Drain{NotNow: []string{"shop/web-1: 2 of 3 are healthy"}}
+		}, []string{"warn  | budgets-allow | w-1 (prod.yaml:7:5) | a drain would have to wait: shop/web-1: 2 of 3 are healthy"}},
 		{"a node that arrived is not drained", func(_ *config.Cluster, f *Facts) {
 			for _, h := range []string{"cp-1", "cp-2"} {
 				f.moved(h, nodeUnit(target))
 			}
 			f.Cluster.KubeadmVersion = target
 			f.arrived("w-1")
-			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []string{"tools/shell: nothing brings it back"}}
+			f.Cluster.Drains[nodeName("w-1")] = Drain{
+				Refused: []string{"tools/shell: nothing brings it back"}, Never: []string{"shop/web-1: never"},
+			}
 		}, nil},
 	} {
 		tt.run(t)
