@@ -44,7 +44,7 @@ func upgradeCommand(p Process) *cli.Command {
 				return nil
 			}
 			if !c.Bool("yes") {
-				if err := confirm(p); err != nil {
+				if err := confirm(c.Context, p); err != nil {
 					return err
 				}
 			}
@@ -70,17 +70,29 @@ func settled(ctx context.Context, p Process, s *steps.Session) (steps.Facts, err
 	return facts, err
 }
 
-// confirm asks once. Where nobody can answer, --yes has to be given.
-func confirm(p Process) error {
+// confirm asks once. Where nobody can answer, --yes has to be given. A stop is an answer too.
+func confirm(ctx context.Context, p Process) error {
 	fmt.Fprint(p.Out, "\nGo on? [y/N] ")
-	answer, err := bufio.NewReader(p.In).ReadString('\n')
-	if err != nil {
+	answer, failed := make(chan string, 1), make(chan error, 1)
+	go func() { // stays behind when nobody answers: a read of a terminal cannot be ended
+		text, err := bufio.NewReader(p.In).ReadString('\n')
+		if err != nil {
+			failed <- err
+			return
+		}
+		answer <- strings.ToLower(strings.TrimSpace(text))
+	}()
+	select {
+	case a := <-answer:
+		if a == "y" || a == "yes" {
+			return nil
+		}
+	case <-failed:
 		return usage(errors.New("nobody answers: give --yes to go on without asking; nothing was changed"))
+	case <-p.Stop:
+	case <-ctx.Done():
 	}
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
-	}
-	return nil
+	return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
 }
 
 func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, plan engine.Plan[steps.Facts], doc planDocument) error {
