@@ -23,12 +23,15 @@ func (s *Session) observeAPIServers(ctx context.Context, seen map[string]Host) {
 	s.mu.Lock()
 	endpoints, transport := s.endpoints, s.transport
 	s.mu.Unlock()
+	var asked []endpoint // looked up before the first answer changes seen
+	for _, e := range endpoints {
+		if _, ok := seen[e.host]; ok {
+			asked = append(asked, e)
+		}
+	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, e := range endpoints {
-		if _, ok := seen[e.host]; !ok {
-			continue
-		}
+	for _, e := range asked {
 		wg.Go(func() {
 			version, err := serverVersion(ctx, transport, e)
 			mu.Lock()
