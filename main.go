@@ -18,7 +18,8 @@ func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE) // a reader of our output that goes away must not stop the run
 	go func() {
 		<-signals
 		close(stop) // in good order

@@ -75,12 +75,17 @@ func (l Lane[F]) WorkDue(f F) bool { return anyDue(l.Work, f) }
 
 // Due reports whether the lane has anything to do: work, or a window to close.
 func (l Lane[F]) Due(f F) bool {
+	return l.open(f) || l.WorkDue(f)
+}
+
+// open reports whether the facts show an open window: a step of Close has a need.
+func (l Lane[F]) open(f F) bool {
 	for _, s := range l.Close {
 		if s.Needs != nil && s.Needs(f) != "" {
 			return true
 		}
 	}
-	return l.WorkDue(f)
+	return false
 }
 
 // Steps lists what the lane would run with facts f, in order: the steps that are due, Open only

@@ -15,8 +15,8 @@ type Options[F any] struct {
 	Observe func(ctx context.Context, target string) (F, error)
 	// Emit gets every event. It is never called concurrently.
 	Emit func(Event)
-	// Stop, when closed, ends the run in good order: no further lane starts, a lane whose work has
-	// not begun goes no further, one whose work has begun runs to its end. May be nil.
+	// Stop, when closed, ends the run in good order: no further lane starts, and a lane goes no
+	// further unless its window is open or its work has begun: that one runs to its end. May be nil.
 	Stop <-chan struct{}
 }
 
@@ -151,7 +151,7 @@ func (r *runner[F]) walk(ctx context.Context, stage string, l Lane[F]) error {
 	if !l.WorkDue(facts) {
 		parts = parts[1:]
 	}
-	committed := false
+	committed := l.open(facts)
 	for _, part := range parts {
 		for _, s := range part.steps {
 			if err := r.ended(ctx); err != nil && !(errors.Is(err, ErrStopped) && (committed || part.committed)) {
@@ -164,7 +164,7 @@ func (r *runner[F]) walk(ctx context.Context, stage string, l Lane[F]) error {
 				r.emit(event)
 				return fmt.Errorf("%s: %s: %w", l.Target, s.Name, err)
 			}
-			committed = committed || ran && inWork(l, s)
+			committed = committed || ran && (inWork(l, s) || l.open(facts))
 		}
 	}
 	event.Kind = Done

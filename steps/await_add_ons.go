@@ -34,6 +34,9 @@ func AwaitAddOns(s *Session, planned Facts) engine.Step[Facts] {
 }
 
 func wantedCoreDNS(f Facts) string {
+	if f.Cluster.DNSTag != "" {
+		return f.Cluster.DNSTag
+	}
 	for _, h := range f.Hosts {
 		if tag := f.Artifacts.Image(h.Arch, "coredns"); tag != "" {
 			return tag
@@ -57,6 +60,11 @@ func proxyProblem(ds *appsv1.DaemonSet, target string) string {
 		return fmt.Sprintf("kube-proxy is still %s: kubeadm moves it with the last control plane; "+
 			"if it did not, run kubeadm upgrade node phase addon all on a control plane", tag)
 	}
+	return proxyRollout(ds)
+}
+
+// proxyRollout says what is missing until every node runs what the DaemonSet asks for.
+func proxyRollout(ds *appsv1.DaemonSet) string {
 	st := ds.Status
 	switch want := st.DesiredNumberScheduled; {
 	case st.ObservedGeneration < ds.Generation:
@@ -84,6 +92,11 @@ func dnsProblem(d *appsv1.Deployment, tag string) string {
 	if is := tagOf(firstImage(d.Spec.Template.Spec)); tag != "" && older(is, tag) {
 		return "CoreDNS is still " + is
 	}
+	return dnsRollout(d)
+}
+
+// dnsRollout says what is missing until all replicas are new and available.
+func dnsRollout(d *appsv1.Deployment) string {
 	st, want := d.Status, *d.Spec.Replicas
 	switch {
 	case st.ObservedGeneration < d.Generation:

@@ -32,12 +32,16 @@ func AwaitControlPlanes(s *Session, moved bool) engine.Step[Facts] {
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
 			conditions := []condition{s.etcdLevel()}
 			for _, h := range controlPlanes(s.Cluster) {
-				conditions = append(conditions, s.apiServerReady(h.Name))
+				conditions = append(conditions, s.apiServerReady(h.Name), s.componentsHealthy(f.Hosts[h.Name]))
 				if moved {
 					conditions = append(conditions, s.apiServerIs(h.Name, f.Target))
 				}
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(conditions...))
+			leases, err := s.leasesRenewed(ctx, f)
+			if err != nil {
+				return err
+			}
+			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(append(conditions, leases)...))
 		},
 	}
 }
@@ -48,23 +52,51 @@ func AwaitControlPlane(s *Session, host string) engine.Step[Facts] {
 		Name: "await-control-plane",
 		Does: "wait until its API server, controller manager, scheduler and etcd member are healthy",
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
-			leases, err := s.leasesRenewed(ctx)
+			leases, err := s.leasesRenewed(ctx, f)
 			if err != nil {
 				return err
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(s.controlPlaneHealthy(host, f.Target), leases))
+			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(s.controlPlaneHealthy(f, host), leases))
 		},
 	}
 }
 
-func (s *Session) controlPlaneHealthy(host, target string) condition {
+// AwaitEtcd asks once more, after a drain that may have taken long, before the restart of a kubelet
+// takes its etcd member and its API server down for a moment.
+func AwaitEtcd(s *Session, host string) engine.Step[Facts] {
+	return step{
+		Name: "await-etcd",
+		Does: "wait until etcd and the other API servers are still healthy",
+		Run: func(ctx context.Context, _ Facts, log engine.Logf) error {
+			conditions := []condition{s.etcdLevel()}
+			for _, h := range controlPlanes(s.Cluster) {
+				if h.Name != host {
+					conditions = append(conditions, s.apiServerReady(h.Name))
+				}
+			}
+			return await(ctx, s.Cluster.Timeouts.Gate, 0, log, all(conditions...))
+		},
+	}
+}
+
+func (s *Session) controlPlaneHealthy(f Facts, host string) condition {
 	return all(
 		s.etcdLevel(),
-		s.apiServerIs(host, target),
+		s.apiServerIs(host, f.Target),
 		s.apiServerReady(host),
-		s.healthz(host, "controller manager", "127.0.0.1:10257"),
-		s.healthz(host, "scheduler", "127.0.0.1:10259"),
+		s.componentsHealthy(f.Hosts[host]),
 	)
+}
+
+// componentsHealthy holds when the host's controller manager and scheduler say that they are healthy.
+func (s *Session) componentsHealthy(h Host) condition {
+	var conditions []condition
+	for _, component := range leaders {
+		if address := h.Manifests[component].Health; address != "" {
+			conditions = append(conditions, s.healthz(h.Name, component, address))
+		}
+	}
+	return all(conditions...)
 }
 
 // etcdLevel holds when all members are healthy and level with their leader.
@@ -149,10 +181,11 @@ var leaders = []string{"kube-controller-manager", "kube-scheduler"}
 
 // leasesRenewed holds once each leader's Lease is held and was renewed after this call. Only that
 // the time moves counts: it is written by some host's clock.
-func (s *Session) leasesRenewed(ctx context.Context) (condition, error) {
+func (s *Session) leasesRenewed(ctx context.Context, f Facts) (condition, error) {
 	before := map[string]metav1.MicroTime{}
+	elected := electing(f)
 	err := poll(ctx, s.Cluster.Timeouts.Observe, time.Second, func(ctx context.Context) (bool, error) {
-		for _, name := range leaders {
+		for _, name := range elected {
 			renewed, _, err := s.lease(ctx, name)
 			if err != nil {
 				return false, err
@@ -162,7 +195,7 @@ func (s *Session) leasesRenewed(ctx context.Context) (condition, error) {
 		return true, nil
 	})
 	return func(ctx context.Context) (string, error) {
-		for _, name := range leaders {
+		for _, name := range elected {
 			renewed, holder, err := s.lease(ctx, name)
 			if err != nil {
 				return "", err
@@ -173,6 +206,21 @@ func (s *Session) leasesRenewed(ctx context.Context) (condition, error) {
 		}
 		return "", nil
 	}, err
+}
+
+// electing are those of the leaders that elect one at all.
+func electing(f Facts) []string {
+	var names []string
+	for _, name := range leaders {
+		off := false
+		for _, h := range f.Hosts {
+			off = off || h.Manifests[name].NoLease
+		}
+		if !off {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (s *Session) lease(ctx context.Context, name string) (renewed metav1.MicroTime, holder string, err error) {

@@ -14,19 +14,20 @@ import (
 	"github.com/kuberung/kuberung/engine"
 )
 
-// AwaitEndpoints holds the way until EndpointSlices agree with the readiness of pods. A budget counts
-// ready pods; if traffic does not follow yet, it would allow what users notice.
-func AwaitEndpoints(s *Session) engine.Step[Facts] {
+// AwaitEndpoints holds the way until the EndpointSlices of every Service with a pod on the node agree
+// with the readiness of its pods. A budget counts ready pods; if traffic does not follow yet, it would
+// allow what users notice.
+func AwaitEndpoints(s *Session, host string) engine.Step[Facts] {
 	return step{
 		Name: "await-endpoints",
-		Does: "wait until the endpoints of all Services agree with the readiness of pods",
-		Run: func(ctx context.Context, _ Facts, log engine.Logf) error {
-			return await(ctx, s.Cluster.Timeouts.Gate, 2*time.Second, log, s.endpointsAgree())
+		Does: "wait until the endpoints of its Services agree with the readiness of their pods",
+		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
+			return await(ctx, s.Cluster.Timeouts.Gate, 2*time.Second, log, s.endpointsAgree(f.Hosts[host].NodeName))
 		},
 	}
 }
 
-func (s *Session) endpointsAgree() condition {
+func (s *Session) endpointsAgree(node string) condition {
 	return func(ctx context.Context) (string, error) {
 		client := s.api()
 		services, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -41,12 +42,13 @@ func (s *Session) endpointsAgree() condition {
 		if err != nil {
 			return "", fmt.Errorf("list EndpointSlices: %w", err)
 		}
-		return compareEndpoints(services.Items, pods.Items, slices.Items), nil
+		return compareEndpoints(node, services.Items, pods.Items, slices.Items), nil
 	}
 }
 
-// compareEndpoints names the first Service whose ready endpoints are not its ready pods.
-func compareEndpoints(services []corev1.Service, pods []corev1.Pod, slices []discoveryv1.EndpointSlice) string {
+// compareEndpoints names the first Service with a pod on the node whose ready endpoints are not its
+// ready pods.
+func compareEndpoints(node string, services []corev1.Service, pods []corev1.Pod, slices []discoveryv1.EndpointSlice) string {
 	served := map[string]map[types.UID]bool{} // by namespace/service
 	for _, slice := range slices {
 		service := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
@@ -60,7 +62,11 @@ func compareEndpoints(services []corev1.Service, pods []corev1.Pod, slices []dis
 		}
 	}
 	for _, svc := range services {
-		if len(svc.Spec.Selector) == 0 || svc.Spec.PublishNotReadyAddresses {
+		// An ExternalName has no endpoints even if it has a selector.
+		if len(svc.Spec.Selector) == 0 || svc.Spec.PublishNotReadyAddresses || svc.Spec.Type == corev1.ServiceTypeExternalName {
+			continue
+		}
+		if !selectsPodOn(node, svc, pods) {
 			continue
 		}
 		if problem := compareService(svc, pods, served[svc.Namespace+"/"+svc.Name]); problem != "" {
@@ -68,6 +74,16 @@ func compareEndpoints(services []corev1.Service, pods []corev1.Pod, slices []dis
 		}
 	}
 	return ""
+}
+
+func selectsPodOn(node string, svc corev1.Service, pods []corev1.Pod) bool {
+	selector := labels.SelectorFromSet(svc.Spec.Selector)
+	for _, p := range pods {
+		if p.Spec.NodeName == node && p.Namespace == svc.Namespace && selector.Matches(labels.Set(p.Labels)) {
+			return true
+		}
+	}
+	return false
 }
 
 func compareService(svc corev1.Service, pods []corev1.Pod, served map[types.UID]bool) string {

@@ -26,7 +26,7 @@ func AwaitNode(s *Session, host string, photo Facts) engine.Step[Facts] {
 				s.kubeletIs(node, f.Target),
 				s.heartbeatAfterStart(host, node),
 				s.runtimeAnswers(host, f.Hosts[host].CRI),
-				s.podsWell(node, photo.Cluster.Crashing),
+				s.podsWell(node, photo.Cluster),
 			))
 		},
 	}
@@ -87,25 +87,27 @@ func (s *Session) runtimeAnswers(host, cri string) condition {
 	}
 }
 
-// podsWell holds when kube-proxy is Ready on the node and no container there is newly in a crash loop.
-func (s *Session) podsWell(node string, crashedBefore map[string]bool) condition {
+// podsWell holds when every DaemonSet that was Ready on the node is so again, kube-proxy and the pod
+// network among them, and no container there is newly in a crash loop.
+func (s *Session) podsWell(node string, before ClusterFacts) condition {
 	return func(ctx context.Context) (string, error) {
 		pods, err := s.api().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		if err != nil {
 			return "", fmt.Errorf("list the pods of node %s: %w", node, err)
 		}
-		return podProblem(node, pods.Items, crashedBefore), nil
+		return podProblem(node, pods.Items, before), nil
 	}
 }
 
-func podProblem(node string, pods []corev1.Pod, crashedBefore map[string]bool) string {
-	for _, p := range pods {
-		if p.Labels["k8s-app"] == "kube-proxy" && p.Namespace == metav1.NamespaceSystem && !podReady(p) {
-			return fmt.Sprintf("pod %s on node %s is not Ready", p.Name, node)
+func podProblem(node string, pods []corev1.Pod, before ClusterFacts) string {
+	ready := readyDaemons(pods)
+	for _, name := range sorted(before.Daemons) {
+		if daemon, here := strings.CutPrefix(name, node+" "); here && !ready[name] {
+			return fmt.Sprintf("DaemonSet %s has no Ready pod on node %s, as it had before", daemon, node)
 		}
 	}
 	for _, name := range sorted(crashing(pods)) {
-		if !crashedBefore[name] {
+		if !before.Crashing[name] {
 			return fmt.Sprintf("container %s on node %s is in a crash loop, and was not before", name, node)
 		}
 	}

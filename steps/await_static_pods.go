@@ -24,24 +24,24 @@ func AwaitStaticPods(s *Session, host string) engine.Step[Facts] {
 		Name: "await-static-pods",
 		Does: "wait until the static pods the new kubelet lists are the ones that run, and are healthy",
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
-			sandboxes := s.staticPodsRun(host, f.Hosts[host].CRI)
+			sandboxes := s.staticPodsRun(host, f.Hosts[host].CRI, f.Node(host).Kubelets)
 			if err := await(ctx, s.Cluster.Timeouts.Gate, settle, log, sandboxes); err != nil {
 				return err
 			}
-			leases, err := s.leasesRenewed(ctx)
+			leases, err := s.leasesRenewed(ctx, f)
 			if err != nil {
 				return err
 			}
 			return await(ctx, s.Cluster.Timeouts.Gate, settle, log,
-				all(sandboxes, s.controlPlaneHealthy(host, f.Target), leases))
+				all(sandboxes, s.controlPlaneHealthy(f, host), leases))
 		},
 	}
 }
 
 // staticPodsRun holds when, for every static pod the kubelet lists, a ready sandbox with just its
 // UID runs, and none with another.
-func (s *Session) staticPodsRun(host, cri string) condition {
-	client := s.kubeletClient(host)
+func (s *Session) staticPodsRun(host, cri, kubelet string) condition {
+	client := s.kubeletClient(host, kubelet)
 	return func(ctx context.Context) (string, error) {
 		listed, err := staticPods(ctx, client)
 		if err != nil {
@@ -75,13 +75,9 @@ func compareSandboxes(listed map[string]string, running map[string][]string) str
 	return ""
 }
 
-// kubeletPort is where the kubelet serves its API.
-// https://kubernetes.io/docs/reference/networking/ports-and-protocols/
-const kubeletPort = "10250"
-
-// kubeletClient talks to the host's own kubelet with the admin's certificate. The kubelet's own is
-// self-signed; that we talk to this host is proven by SSH.
-func (s *Session) kubeletClient(host string) *http.Client {
+// kubeletClient talks to the host's own kubelet, at the address its Node gives, with the admin's
+// certificate. The kubelet's own is self-signed; that we talk to this host is proven by SSH.
+func (s *Session) kubeletClient(host, address string) *http.Client {
 	s.mu.Lock()
 	certificates := s.admin.Certificates
 	get := s.admin.GetClientCertificate
@@ -89,7 +85,7 @@ func (s *Session) kubeletClient(host string) *http.Client {
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return s.dialHost(ctx, host, net.JoinHostPort("127.0.0.1", kubeletPort))
+			return s.dialHost(ctx, host, address)
 		},
 		TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, Certificates: certificates, GetClientCertificate: get,

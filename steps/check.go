@@ -29,6 +29,8 @@ var checks = []check{
 	{"role-as-written", roleAsWritten},
 	{"host-tools-present", hostToolsPresent},
 	{"programs-not-packaged", programsNotPackaged},
+	{"no-other-kubeadm", noOtherKubeadm},
+	{"kubelet-as-installed", kubeletAsInstalled},
 	{"api-reachable", apiReachable},
 	{"nodes-listed", nodesListed},
 	{"target-reachable", targetReachable},
@@ -38,6 +40,8 @@ var checks = []check{
 	{"nodes-ready", nodesReady},
 	{"control-plane-healthy", controlPlaneHealthy},
 	{"etcd-healthy", etcdHealthy},
+	{"etcd-may-move", etcdMayMove},
+	{"workloads-ready", workloadsReady},
 	{"drain-allowed", drainAllowed},
 	{"budgets-allow", budgetsAllow},
 }

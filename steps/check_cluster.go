@@ -1,8 +1,13 @@
 package steps
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
 )
 
@@ -10,8 +15,21 @@ func apiReachable(_ *config.Cluster, f Facts) []Finding {
 	if f.Cluster.Err == nil {
 		return nil
 	}
-	return []Finding{block(wholeCluster, "its state could not be read: "+f.Cluster.Err.Error(),
-		"make an API server answer; sshd on the control planes must allow forwarding (AllowTcpForwarding)")}
+	return []Finding{block(wholeCluster, "its state could not be read: "+f.Cluster.Err.Error(), apiFix(f.Cluster.Err))}
+}
+
+func apiFix(err error) string {
+	switch {
+	case errors.Is(err, hosts.ErrForwardingRefused):
+		return "let sshd on the control planes forward connections: AllowTcpForwarding yes"
+	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+		return "see whether /etc/kubernetes/admin.conf on the control planes is still valid: kubeadm certs check-expiration"
+	case apierrors.IsNotFound(err):
+		return "restore what is missing: kuberung moves clusters that kubeadm made and knows"
+	case errors.Is(err, fs.ErrNotExist):
+		return "put the file back; kuberung signs in as kubeadm's admin does"
+	}
+	return "make an API server answer"
 }
 
 // nodesListed looks for nodes that the cluster file does not name: they would be left behind.
@@ -85,13 +103,25 @@ func versionsInSkew(c *config.Cluster, f Facts) []Finding {
 				"move that node first"))
 		}
 		for _, h := range controlPlanes(c) {
-			if api, ok := minorOf(f.Hosts[h.Name].APIVersion); ok && minor > api {
-				found = append(found, block(wholeCluster, fmt.Sprintf("the kubelet of %s (%s) is newer than the API server of %s (%s)", name, v, h.Name, f.Hosts[h.Name].APIVersion),
-					"bring all API servers to the kubelet's minor first"))
+			seen := f.Hosts[h.Name]
+			if api, ok := minorOf(seen.APIVersion); ok && minor > api {
+				found = append(found, newerKubelet(c, f, name, v, h.Name))
 			}
 		}
 	}
 	return found
+}
+
+// newerKubelet is a kubelet ahead of an API server. The kubelet of a control plane talks to its own, so
+// beside another's it is only what this run will mend.
+func newerKubelet(c *config.Cluster, f Facts, node, version, host string) Finding {
+	text := fmt.Sprintf("the kubelet of %s (%s) is newer than the API server of %s (%s)", node, version, host, f.Hosts[host].APIVersion)
+	for _, h := range controlPlanes(c) {
+		if f.Hosts[h.Name].NodeName == node && h.Name != host {
+			return warn(wholeCluster, text, "nothing: the control planes that are behind come first")
+		}
+	}
+	return block(wholeCluster, text, "bring all API servers to the kubelet's minor first")
 }
 
 func nodesReady(_ *config.Cluster, f Facts) []Finding {
@@ -117,6 +147,9 @@ func controlPlaneHealthy(c *config.Cluster, f Facts) []Finding {
 		if err := f.Hosts[h.Name].APIErr; err != nil && f.Hosts[h.Name].Err == nil {
 			found = append(found, block(place(h), "its API server does not answer: "+err.Error(), "repair that control plane first"))
 		}
+		for _, sick := range f.Hosts[h.Name].Sick {
+			found = append(found, block(place(h), sick, "repair that control plane first"))
+		}
 	}
 	return found
 }
@@ -128,6 +161,41 @@ func etcdHealthy(_ *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, problem := range f.Cluster.Etcd.Problems {
 		found = append(found, block(wholeCluster, "etcd: "+problem, "bring all members to health first"))
+	}
+	return found
+}
+
+// etcdFloors are the versions that all members must have before they may go to a minor.
+var etcdFloors = []struct{ to, atLeast, source string }{
+	{"3.7.0", "3.6.11", "https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/"},
+}
+
+func etcdMayMove(c *config.Cluster, f Facts) []Finding {
+	oldest := f.Cluster.Etcd.Oldest
+	if oldest == "" || f.Cluster.EtcdTag != "" {
+		return nil
+	}
+	wanted := ""
+	for _, h := range controlPlanes(c) {
+		wanted = f.Artifacts.Image(f.Hosts[h.Name].Arch, "etcd")
+	}
+	var found []Finding
+	for _, floor := range etcdFloors {
+		if older(oldest, floor.to) && !older(wanted, floor.to) && wanted != "" && older(oldest, floor.atLeast) {
+			found = append(found, block(wholeCluster, fmt.Sprintf("etcd is %s, and must be %s before it goes to %s (%s)", oldest, floor.atLeast, wanted, floor.source),
+				"move etcd there first: etcd.local.imageTag in kubeadm-config, then kubeadm upgrade apply of the version that runs"))
+		}
+	}
+	return found
+}
+
+func workloadsReady(_ *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, name := range sorted(f.Cluster.Workloads) {
+		if w := f.Cluster.Workloads[name]; w.Ready < w.Desired {
+			found = append(found, warn(wholeCluster, fmt.Sprintf("%s has %d of %d replicas ready", name, w.Ready, w.Desired),
+				"let it recover first: it is not waited for to become better than it is now"))
+		}
 	}
 	return found
 }
@@ -173,6 +241,18 @@ func budgetsAllow(c *config.Cluster, f Facts) []Finding {
 	return found
 }
 
+// imagesNeeded are the images that kubeadm will start or a health check may need.
+func imagesNeeded(c ClusterFacts) []string {
+	needed := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "pause"}
+	if c.ProxyImage != "" {
+		needed = append(needed, "kube-proxy")
+	}
+	if c.CoreDNSImage != "" {
+		needed = append(needed, "coredns")
+	}
+	return needed
+}
+
 func artifactsPresent(c *config.Cluster, f Facts) []Finding {
 	if f.Cluster.Err == nil && len(Plan(c, f, nil)) == 0 {
 		return nil // nothing will be installed
@@ -195,7 +275,7 @@ func artifactsPresent(c *config.Cluster, f Facts) []Finding {
 				lacking[name+" for linux-"+seen.Arch+" (it is empty)"] = true
 			}
 		}
-		for _, image := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "etcd", "pause"} {
+		for _, image := range imagesNeeded(f.Cluster) {
 			if f.Artifacts.Image(seen.Arch, image) == "" {
 				lacking["image "+image+" for linux-"+seen.Arch] = true
 			}

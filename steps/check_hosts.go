@@ -3,6 +3,7 @@ package steps
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/kuberung/kuberung/hosts"
@@ -128,26 +129,66 @@ func programsNotPackaged(c *config.Cluster, f Facts) []Finding {
 // spare is what must stay free beside what is staged and installed.
 const spare = 512 << 20
 
+// diskSpace adds up what is needed on each file system: several of the paths usually share one.
 func diskSpace(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, h := range asked(c, f) {
 		seen := f.Hosts[h.Name]
-		need := map[string]int64{"/var/lib": spare, "/var/lib/containerd": spare}
-		for _, a := range staging(f, seen) {
-			if a.Images == nil && !seen.Staged[a.stagedAt(f.Target)] {
-				need["/var/lib"] += 2 * a.Size // staged, and the old one kept
-				need["/usr/bin"] += a.Size     // the new one beside the old for a moment
+		need := roomNeeded(f, seen)
+		want, free := map[string]int64{}, map[string]int64{}
+		for _, d := range seen.Free {
+			want[d.Mount] += need[d.Path]
+			free[d.Mount] = d.Free
+		}
+		for _, mount := range sorted(want) {
+			if want[mount] > 0 && free[mount] < want[mount]+spare {
+				found = append(found, block(place(h), fmt.Sprintf("the file system at %s has %s free, %s are needed", mount, mebibytes(free[mount]), mebibytes(want[mount]+spare)),
+					"make room there"))
 			}
 		}
-		_, images := missingImages(f, seen)
-		need["/var/lib/containerd"] += 3 * images // the archive, its layers, and those unpacked
-		if h.Role == config.ControlPlane {
-			need["/etc/kubernetes"] = f.Cluster.Etcd.DBSize + spare/8 // kubeadm copies etcd's data there
+	}
+	return found
+}
+
+// roomNeeded gives bytes by path, of the paths that the host was asked for.
+func roomNeeded(f Facts, h Host) map[string]int64 {
+	need := map[string]int64{}
+	for _, a := range staging(f, h) {
+		if a.Images == nil && !h.Staged[a.stagedAt(f.Target)] {
+			need["/var/lib"] += 2 * a.Size                    // staged, and the old one kept
+			need[path.Dir(h.Binaries[a.Name].Path)] += a.Size // the new one beside the old for a moment
 		}
-		for _, d := range seen.Free {
-			if want := need[d.Path]; d.Free < want {
-				found = append(found, block(place(h), fmt.Sprintf("%s has %s free, %s are needed", d.Path, mebibytes(d.Free), mebibytes(want)),
-					"make room there"))
+	}
+	_, images := missingImages(f, h)
+	need["/var/lib/containerd"] += 3 * images // the archive, its layers, and those unpacked
+	if h.Role == config.ControlPlane && needsControlPlane(f, h.Name) != "" {
+		need["/etc/kubernetes"] = f.Cluster.Etcd.DBSize // kubeadm copies etcd's data there
+	}
+	return need
+}
+
+// kubeletAsInstalled looks for a kubelet that was put in place and is not the one that runs: whatever
+// restarts it next, kubeadm itself may, would start it undrained and before its time.
+func kubeletAsInstalled(c *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, h := range asked(c, f) {
+		installed, n := f.Hosts[h.Name].Binaries["kubelet"].Version, f.Node(h.Name)
+		if n.Name != "" && n.Window == "" && installed != "" && installed != n.Kubelet {
+			found = append(found, block(place(h), fmt.Sprintf("kubelet %s is installed, but %s runs", installed, n.Kubelet),
+				"put the kubelet that runs back in place, or restart it on purpose"))
+		}
+	}
+	return found
+}
+
+// noOtherKubeadm looks for a kubeadm that an earlier run to another target left at work.
+func noOtherKubeadm(c *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, h := range asked(c, f) {
+		ours := set(kubeadmUnits(h.Role, f.Target))
+		for _, unit := range f.Hosts[h.Name].Units {
+			if !ours[unit] {
+				found = append(found, block(place(h), "unit kuberung-"+unit+" of an earlier run is at work", "wait for its end, or run again with the target it has"))
 			}
 		}
 	}

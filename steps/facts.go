@@ -24,7 +24,8 @@ type Host struct {
 	Arch     string // as Go spells it: "amd64"
 	CA       string // the cluster CA certificate found on the host, PEM
 
-	Binaries map[string]Binary // kubeadm, kubelet, kubectl, crictl, where found
+	Binaries map[string]Binary // kubeadm, kubelet, kubectl, crictl, where found; the kubelet is the one its unit starts
+	Units    []string          // units of ours that are active: "kubeadm-apply-v1.36.3"
 	CRI      string            // endpoint of the container runtime: "unix:///run/…"
 	Missing  []string          // commands that kuberung needs on a host and that are not there
 	Staged   map[string]bool   // staged files, by path
@@ -36,6 +37,7 @@ type Host struct {
 	Manifests  map[string]Manifest // static pods by component: "kube-apiserver"
 	APIVersion string              // what the host's own API server answers
 	APIErr     error               // why it does not answer
+	Sick       []string            // what its controller manager and scheduler say of themselves, if not well
 }
 
 // Binary is an installed program.
@@ -47,8 +49,9 @@ type Binary struct {
 
 // Disk is the free space below a path.
 type Disk struct {
-	Path string
-	Free int64 // bytes
+	Path  string
+	Mount string // where the file system that holds it is mounted
+	Free  int64  // bytes
 }
 
 // Manifest is what matters of a static pod's manifest.
@@ -56,6 +59,8 @@ type Manifest struct {
 	Image     string
 	Advertise string // kube-apiserver: host:port it advertises
 	Client    string // etcd: host:port where clients reach the member
+	Health    string // controller manager and scheduler: host:port of /healthz, as seen from the host
+	NoLease   bool   // leader election is switched off
 }
 
 // ClusterFacts is what the API says.
@@ -68,10 +73,13 @@ type ClusterFacts struct {
 	ProxyImage      string // of the DaemonSet kube-proxy; empty: there is none
 	CoreDNSImage    string
 	CoreDNSReplicas int32
+	Rollout         string // what is missing of a rollout of these two; empty: nothing
+	EtcdTag, DNSTag string // pinned in kubeadm-config; empty: as kubeadm has it
 
 	// Read for a plan, not again for every lane.
 	Workloads map[string]Workload // by "Deployment default/web": the photo before
 	Crashing  map[string]bool     // containers already in a crash loop, by namespace/owner/container
+	Daemons   map[string]bool     // DaemonSets with a Ready pod on a node, by "node namespace/name"
 	Etcd      EtcdFacts
 	Drains    map[string]Drain // by node
 	At        time.Time
@@ -81,6 +89,7 @@ type ClusterFacts struct {
 type EtcdFacts struct {
 	Problems []string // empty: all members healthy and level
 	DBSize   int64    // bytes, the largest member
+	Oldest   string   // version of the oldest member: "3.6.6"
 }
 
 // Drain is what a drain of one node would meet.
@@ -100,6 +109,7 @@ type Node struct {
 	Cordoned bool
 	Window   string // our annotation: drain.Cordoned, drain.FoundCordoned or empty
 	Address  string // internal address
+	Kubelets string // host:port of the kubelet's own API
 }
 
 // Workload counts the replicas of a Deployment or StatefulSet.

@@ -32,6 +32,7 @@ type upgradeRun struct {
 	EtcdUpgrade           bool     `json:"etcdUpgrade"`
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	Patches               *patches `json:"patches,omitempty"`
+	SkipPhases            []string `json:"skipPhases,omitempty"`
 }
 
 type patches struct {
@@ -40,10 +41,10 @@ type patches struct {
 
 // kubeadmFile renders the configuration of one run of kubeadm. It is the same for each host and
 // each time: patches and ignored errors are not remembered by kubeadm.
-func kubeadmFile(k config.Kubeadm, target string, apply bool) ([]byte, error) {
+func kubeadmFile(k config.Kubeadm, target string, apply bool, skip []string) ([]byte, error) {
 	run := &upgradeRun{
 		CertificateRenewal: k.CertificateRenewal, EtcdUpgrade: true,
-		IgnorePreflightErrors: k.IgnorePreflightErrors,
+		IgnorePreflightErrors: k.IgnorePreflightErrors, SkipPhases: skip,
 	}
 	if k.Patches != "" {
 		run.Patches = &patches{k.Patches}
@@ -69,11 +70,48 @@ func kubeadmFile(k config.Kubeadm, target string, apply bool) ([]byte, error) {
 	return yaml.Marshal(c)
 }
 
+// absentAddOns are the phases that would bring back what a site has removed or replaced: kubeadm asks
+// its configuration only, never whether the add-on is there. A worker's kubeadm has no such phases.
+func absentAddOns(f Facts, host string) []string {
+	var skip []string
+	if f.Hosts[host].Role == config.Worker {
+		return nil
+	}
+	if f.Cluster.ProxyImage == "" {
+		skip = append(skip, "addon/kube-proxy")
+	}
+	if f.Cluster.CoreDNSImage == "" {
+		skip = append(skip, "addon/coredns")
+	}
+	return skip
+}
+
+// checkImages asks the target's kubeadm which images it will use, before it changes anything: one that
+// was not staged would be pulled in the middle, or not at all.
+func (s *Session) checkImages(ctx context.Context, f Facts, host string) error {
+	h := f.Hosts[host]
+	out, err := s.host(host).Run(ctx, hosts.Cmd{Sudo: true, Timeout: time.Minute, Argv: []string{
+		h.Binaries["kubeadm"].Path, "config", "images", "list", "--kubernetes-version", f.Target}})
+	if err != nil {
+		return fmt.Errorf("kubeadm config images list: %w", err)
+	}
+	for _, image := range strings.Fields(string(out)) {
+		name, tag := repositoryOf(image), tagOf(image)
+		pinned := name == "etcd" && f.Cluster.EtcdTag != "" || name == "coredns" && (f.Cluster.DNSTag != "" || f.Cluster.CoreDNSImage == "") ||
+			name == "kube-proxy" && f.Cluster.ProxyImage == ""
+		if have := f.Artifacts.Image(h.Arch, name); have != tag && !pinned {
+			return fmt.Errorf("kubeadm %s uses %s %s, but the artifacts have %q; nothing was changed on %s but kubeadm itself: correct %s and run again",
+				f.Target, name, tag, have, host, s.Cluster.Artifacts)
+		}
+	}
+	return nil
+}
+
 // runKubeadm runs `kubeadm upgrade apply` or `node` as a detached unit: it comes to its end whatever
 // happens to the connection or to the operator's machine, and is never run twice at once.
 func (s *Session) runKubeadm(ctx context.Context, f Facts, host string, apply bool, log engine.Logf) error {
 	h := s.host(host)
-	text, err := kubeadmFile(s.Cluster.Kubeadm, f.Target, apply)
+	text, err := kubeadmFile(s.Cluster.Kubeadm, f.Target, apply, absentAddOns(f, host))
 	if err != nil {
 		return err
 	}
@@ -137,6 +175,9 @@ func UpgradeControlPlane(s *Session, host string, todo func(Facts, string) strin
 				if err := s.checkKubeadmConfig(ctx, f.Target); err != nil {
 					return err
 				}
+			}
+			if err := s.checkImages(ctx, f, host); err != nil {
+				return err
 			}
 			if err := s.runKubeadm(ctx, f, host, apply, log); err != nil {
 				return err

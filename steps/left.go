@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/kuberung/kuberung/drain"
 )
 
 // Left says in words what state a run that ended early leaves behind: each host's versions and
 // windows. It asks the cluster once more, also when ctx has ended, but not for long.
 func (s *Session) Left(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if s.api() == nil {
 		return []string{"the cluster could not be asked"}
@@ -23,7 +25,7 @@ func (s *Session) Left(ctx context.Context) []string {
 	for _, h := range s.Cluster.Hosts {
 		n := now.Nodes[last.Hosts[h.Name].NodeName]
 		line := fmt.Sprintf("%s: kubelet %s", h.Name, n.Kubelet)
-		if n.Window != "" {
+		if n.Window == drain.Cordoned {
 			line += ", cordoned by kuberung and not released yet"
 		} else if n.Cordoned {
 			line += ", cordoned by somebody else"

@@ -82,6 +82,9 @@ func needsManifest(f Facts, h Host, component string) string {
 	if component == "etcd" {
 		// kubeadm leaves an etcd alone that is newer than its own.
 		want = f.Artifacts.Image(h.Arch, "etcd")
+		if f.Cluster.EtcdTag != "" {
+			want = f.Cluster.EtcdTag // pinned: kubeadm goes there and no further
+		}
 		if want == "" || !older(tag, want) {
 			return ""
 		}
@@ -150,6 +153,9 @@ func needsKubeadm(f Facts, host, todo string) string {
 func needsKubelet(f Facts, host string) string {
 	if why := needsBinary(f, host, "kubelet"); why != "" || needsRestart(f, host) == "" {
 		return why
+	}
+	if _, have := f.Artifacts.Binary(f.Hosts[host].Arch, "kubectl"); !have {
+		return ""
 	}
 	return needsBinary(f, host, "kubectl")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +46,28 @@ func (s *Session) observeAPIServers(ctx context.Context, seen map[string]Host) {
 	wg.Wait()
 }
 
+// observeComponents asks each control plane's controller manager and scheduler how they are.
+func (s *Session) observeComponents(ctx context.Context, seen map[string]Host) {
+	for _, name := range sorted(seen) {
+		h := seen[name]
+		h.Sick = nil
+		for _, component := range leaders {
+			address := h.Manifests[component].Health
+			if address == "" || h.Err != nil {
+				continue
+			}
+			problem, err := s.healthz(name, component, address)(ctx)
+			if err != nil {
+				problem = err.Error()
+			}
+			if problem != "" {
+				h.Sick = append(h.Sick, problem)
+			}
+		}
+		seen[name] = h
+	}
+}
+
 func serverVersion(ctx context.Context, f *failover, e endpoint) (string, error) {
 	raw, err := f.get(ctx, e, "/version")
 	if err != nil {
@@ -78,12 +102,14 @@ func readCluster(ctx context.Context, client kubernetes.Interface) (ClusterFacts
 		return f, err
 	}
 	f.KubeadmVersion, f.ExternalEtcd = kubeadm.KubernetesVersion, kubeadm.Etcd.External != nil
+	f.EtcdTag, f.DNSTag = kubeadm.Etcd.Local.ImageTag, kubeadm.DNS.ImageTag
 	proxy, err := client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return f, fmt.Errorf("read DaemonSet kube-proxy: %w", err)
 	}
 	if err == nil {
 		f.ProxyImage = firstImage(proxy.Spec.Template.Spec)
+		f.Rollout = proxyRollout(proxy)
 	}
 	dns, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -92,6 +118,9 @@ func readCluster(ctx context.Context, client kubernetes.Interface) (ClusterFacts
 	if err == nil {
 		f.CoreDNSImage = firstImage(dns.Spec.Template.Spec)
 		f.CoreDNSReplicas = *dns.Spec.Replicas
+		if f.Rollout == "" {
+			f.Rollout = dnsRollout(dns)
+		}
 	}
 	return f, nil
 }
@@ -118,6 +147,7 @@ func nodeOf(n corev1.Node) Node {
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP && node.Address == "" {
 			node.Address = a.Address
+			node.Kubelets = net.JoinHostPort(a.Address, strconv.Itoa(int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)))
 		}
 	}
 	return node
@@ -129,10 +159,17 @@ type kubeadmConfig struct {
 	KubernetesVersion string `json:"kubernetesVersion"`
 	Etcd              struct {
 		External *struct{} `json:"external"`
+		Local    imageTag  `json:"local"`
 	} `json:"etcd"`
+	DNS        imageTag `json:"dns"`
 	Networking struct {
 		DNSDomain string `json:"dnsDomain"`
 	} `json:"networking"`
+}
+
+// imageTag is an image whose tag the operator may have pinned.
+type imageTag struct {
+	ImageTag string `json:"imageTag"`
 }
 
 func readKubeadmConfig(ctx context.Context, client kubernetes.Interface) (kubeadmConfig, error) {
@@ -161,8 +198,12 @@ func (s *Session) observeForPlan(ctx context.Context, f *Facts) {
 		f.Cluster.Etcd.Problems = etcdbackup.Problems(status)
 		for _, m := range status {
 			f.Cluster.Etcd.DBSize = max(f.Cluster.Etcd.DBSize, m.DBSize)
+			if oldest := f.Cluster.Etcd.Oldest; m.Version != "" && (oldest == "" || older(m.Version, oldest)) {
+				f.Cluster.Etcd.Oldest = m.Version
+			}
 		}
 	})
+	s.observeComponents(ctx, f.Hosts)
 	var photoErr error
 	wg.Go(func() { photoErr = takePhoto(ctx, client, &f.Cluster) })
 	drains := map[string]Drain{}
@@ -208,6 +249,7 @@ func takePhoto(ctx context.Context, client kubernetes.Interface, f *ClusterFacts
 		return fmt.Errorf("list pods: %w", err)
 	}
 	f.Crashing = crashing(pods.Items)
+	f.Daemons = readyDaemons(pods.Items)
 	return nil
 }
 
@@ -228,6 +270,18 @@ func readWorkloads(ctx context.Context, client kubernetes.Interface) (map[string
 		found["StatefulSet "+d.Namespace+"/"+d.Name] = Workload{*d.Spec.Replicas, d.Status.ReadyReplicas}
 	}
 	return found, nil
+}
+
+// readyDaemons gives the DaemonSets that have a Ready pod on a node, by "node namespace/name".
+func readyDaemons(pods []corev1.Pod) map[string]bool {
+	found := map[string]bool{}
+	for _, p := range pods {
+		owner := metav1.GetControllerOf(&p)
+		if owner != nil && owner.Kind == "DaemonSet" && podReady(p) && p.DeletionTimestamp == nil {
+			found[p.Spec.NodeName+" "+p.Namespace+"/"+owner.Name] = true
+		}
+	}
+	return found
 }
 
 func crashing(pods []corev1.Pod) map[string]bool {

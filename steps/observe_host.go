@@ -66,6 +66,7 @@ func parseHost(out string) (Host, error) {
 		Binaries:  parseBinaries(sections["binaries"]),
 		CRI:       "unix:///run/containerd/containerd.sock",
 		Staged:    set(strings.Fields(sections["staged"])),
+		Units:     parseUnits(sections["units"]),
 		Images:    set(strings.Fields(sections["images"])),
 		Free:      parseDisks(sections["disk"]),
 		Manifests: map[string]Manifest{},
@@ -122,12 +123,24 @@ func parseBinaries(text string) map[string]Binary {
 	return found
 }
 
+// parseUnits gives our names of systemd units: "kuberung-kubeadm-apply-v1.36.3.service".
+func parseUnits(text string) []string {
+	var units []string
+	for _, unit := range strings.Fields(text) {
+		units = append(units, strings.TrimSuffix(strings.TrimPrefix(unit, "kuberung-"), ".service"))
+	}
+	return units
+}
+
 func parseDisks(text string) []Disk {
 	var disks []Disk
 	for _, line := range strings.Split(text, "\n") {
-		path, kib, ok := strings.Cut(line, "\t")
-		if free, err := strconv.ParseInt(kib, 10, 64); ok && err == nil {
-			disks = append(disks, Disk{path, free << 10})
+		cols := strings.Split(line, "\t")
+		if len(cols) != 3 {
+			continue
+		}
+		if free, err := strconv.ParseInt(cols[2], 10, 64); err == nil {
+			disks = append(disks, Disk{Path: cols[0], Mount: cols[1], Free: free << 10})
 		}
 	}
 	return disks
@@ -172,6 +185,12 @@ func parseManifest(component, text string) (Manifest, error) {
 			m.Advertise = net.JoinHostPort(flag(args, "advertise-address", "127.0.0.1"), flag(args, "secure-port", "6443"))
 		case "etcd":
 			m.Client = clientAddress(flag(args, "advertise-client-urls", ""))
+		case "kube-controller-manager":
+			m.Health = healthAddress(args, "10257")
+			m.NoLease = flag(args, "leader-elect", "true") == "false"
+		case "kube-scheduler":
+			m.Health = healthAddress(args, "10259")
+			m.NoLease = flag(args, "leader-elect", "true") == "false"
 		}
 		return m, nil
 	}
@@ -188,6 +207,16 @@ func flag(args []string, name, otherwise string) string {
 		}
 	}
 	return otherwise
+}
+
+// healthAddress is where a component serves /healthz, as seen from its host.
+// https://kubernetes.io/docs/reference/networking/ports-and-protocols/
+func healthAddress(args []string, port string) string {
+	address := flag(args, "bind-address", "")
+	if ip := net.ParseIP(address); ip == nil || ip.IsUnspecified() {
+		address = "127.0.0.1"
+	}
+	return net.JoinHostPort(address, flag(args, "secure-port", port))
 }
 
 // clientAddress gives host:port of the first of several URLs.

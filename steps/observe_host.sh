@@ -20,7 +20,9 @@ command -v crictl >/dev/null 2>&1 || echo crictl
 
 section binaries
 for b in kubeadm kubelet kubectl crictl; do
-  p=$(command -v "$b" 2>/dev/null) || continue
+  p=
+  [ "$b" = kubelet ] && p=$(systemctl show kubelet -p ExecStart --value 2>/dev/null | sed -n 's/.*path=\([^ ;]*\).*/\1/p')
+  [ -x "$p" ] || p=$(command -v "$b" 2>/dev/null) || continue
   p=$(readlink -f "$p")
   case $b in
     kubeadm) v=$("$p" version -o short 2>/dev/null) ;;
@@ -39,12 +41,15 @@ sed -n 's/.*--container-runtime-endpoint=\([^" ]*\).*/\1/p' /var/lib/kubelet/kub
 section staged
 find "$1" -type f 2>/dev/null
 
+section units
+systemctl list-units --plain --no-legend --state=active,activating,deactivating,reloading 'kuberung-*.service' 2>/dev/null | cut -d' ' -f1
+
 section images
 ctr -n k8s.io images ls -q 2>/dev/null
 
 section disk
-for d in /var/lib /etc/kubernetes /usr/bin /var/lib/containerd /var/lib/etcd; do
-  [ -d "$d" ] && df -Pk "$d" | awk -v d="$d" 'NR == 2 { print d "\t" $4 }'
+for d in /var/lib /etc/kubernetes /usr/bin /usr/local/bin /opt/bin /var/lib/containerd; do
+  [ -d "$d" ] && df -Pk "$d" | awk -v d="$d" 'NR == 2 { print d "\t" $6 "\t" $4 }'
 done
 
 for c in kube-apiserver kube-controller-manager kube-scheduler etcd; do

@@ -25,7 +25,7 @@ func Plan(c *config.Cluster, f Facts, s *Session) engine.Plan[Facts] {
 		{Name: "control-plane kubelets", Width: 1, Lanes: kubelets},
 		{Name: "workers", Width: c.Workers.Batch, Lanes: nodes},
 	}.Prune(f)
-	if len(p) == 0 {
+	if len(p) == 0 && f.Cluster.Rollout == "" {
 		return nil
 	}
 	return arrange(p, stageLanes(c, f, s, p), f, s)
@@ -48,7 +48,7 @@ func arrange(p plan, staging []lane, f Facts, s *Session) plan {
 	}
 	full = append(full, controlPlane, kubelets)
 	// A window that an earlier run left open is closed whatever the add-ons are doing.
-	if len(controlPlane.Lanes)+len(kubelets.Lanes) > 0 || workDue(nodes, f) {
+	if len(controlPlane.Lanes)+len(kubelets.Lanes) > 0 || workDue(nodes, f) || f.Cluster.Rollout != "" {
 		full = append(full, addOns(s, f))
 	}
 	return append(full, nodes).Prune(f)
@@ -70,20 +70,24 @@ func addOns(s *Session, f Facts) stage {
 	}}
 }
 
-// stageLanes brings files and images to every host that a later stage touches.
+// stageLanes brings files to every host that a later stage touches. Images go to every node there is
+// while the control plane moves: kubeadm's health check and the add-ons may land on any.
 func stageLanes(c *config.Cluster, f Facts, s *Session, p plan) []lane {
 	touched := map[string]bool{}
+	moves := false
 	for _, st := range p {
+		moves = moves || st.Name == "control plane" && workDue(st, f)
 		for _, l := range st.Lanes {
 			touched[l.Target] = touched[l.Target] || l.WorkDue(f)
 		}
 	}
 	var lanes []lane
 	for _, h := range c.Hosts {
-		if touched[h.Name] {
-			lanes = append(lanes, lane{Target: h.Name, Work: []step{
-				StageFiles(s, h.Name), ImportImages(s, h.Name),
-			}})
+		switch {
+		case touched[h.Name]:
+			lanes = append(lanes, lane{Target: h.Name, Work: []step{StageFiles(s, h.Name), ImportImages(s, h.Name)}})
+		case moves:
+			lanes = append(lanes, lane{Target: h.Name, Work: []step{ImportImages(s, h.Name)}})
 		}
 	}
 	return lanes
@@ -130,8 +134,8 @@ func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	for _, h := range controlPlanes(c) {
 		lanes = append(lanes, lane{
 			Target: h.Name,
-			Open: append(append([]step{AwaitControlPlanes(s, true)}, handOver(c, s, h.Name)...),
-				AwaitEndpoints(s), Cordon(s, h.Name), DrainNode(s, h.Name)),
+			Open: append([]step{AwaitControlPlanes(s, true), AwaitEndpoints(s, h.Name),
+				Cordon(s, h.Name), DrainNode(s, h.Name), AwaitEtcd(s, h.Name)}, handOver(c, s, h.Name)...),
 			Work: []step{InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
 			Close: []step{AwaitNode(s, h.Name, f), AwaitStaticPods(s, h.Name),
 				RemoveStaged(s, h.Name), Uncordon(s, h.Name), AwaitWorkloads(s, f)},
@@ -147,7 +151,7 @@ func workerLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	for _, h := range workers(c) {
 		lanes = append(lanes, lane{
 			Target: h.Name,
-			Open: []step{AwaitControlPlanes(s, true), AwaitEndpoints(s),
+			Open: []step{AwaitControlPlanes(s, true), AwaitEndpoints(s, h.Name),
 				Cordon(s, h.Name), DrainNode(s, h.Name)},
 			Work: []step{InstallKubeadm(s, h.Name, needsNodeConfig), UpgradeNode(s, h.Name),
 				InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},

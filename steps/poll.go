@@ -22,7 +22,7 @@ func poll(ctx context.Context, limit, every time.Duration, ask func(context.Cont
 		if done {
 			return nil
 		}
-		if err != nil && (last == nil || !errors.Is(err, context.DeadlineExceeded)) {
+		if err != nil && (last == nil || limited.Err() == nil) { // at the limit a question is cut off: that is no reason
 			last = err
 		}
 		select {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,8 +66,10 @@ func unsettled(s *Session, f Facts) string {
 // begun reports whether a run to the target has left traces that say it did not come to its end.
 func begun(f Facts) bool {
 	for _, h := range f.Hosts {
-		if len(h.Staged) > 0 {
-			return true
+		for file := range h.Staged {
+			if strings.HasPrefix(file, path.Join(stageDir, f.Target)+"/") {
+				return true
+			}
 		}
 	}
 	return false

@@ -305,7 +305,8 @@ func (s *Session) refresh(ctx context.Context, f *Facts, target string) error {
 	}
 	old := f.Cluster
 	f.Cluster = fresh
-	f.Cluster.Workloads, f.Cluster.Crashing, f.Cluster.Etcd, f.Cluster.Drains = old.Workloads, old.Crashing, old.Etcd, old.Drains
+	f.Cluster.Workloads, f.Cluster.Crashing, f.Cluster.Daemons = old.Workloads, old.Crashing, old.Daemons
+	f.Cluster.Etcd, f.Cluster.Drains = old.Etcd, old.Drains
 	return nil
 }
 

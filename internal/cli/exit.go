@@ -27,7 +27,7 @@ var codes = []struct {
 	{codeCheck, "a check said no; nothing was changed"},
 	{codeStopped, "stopped in good order, work remains: run the same command again"},
 	{codeLocked, "somebody else is at work on this cluster; nothing was changed (not used yet)"},
-	{codeInterrupted, "interrupted at once, by a second Ctrl-C: run the same command again"},
+	{codeInterrupted, "interrupted by Ctrl-C, an upgrade only by a second one: run the same command again"},
 }
 
 func exitCodes() string {
