@@ -25,17 +25,17 @@ type Hindrance struct {
 // eviction API and changes nothing. Pods that would be evicted one after the other, as replacements become ready, are
 // no hindrance.
 func Budgets(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod) ([]Hindrance, error) {
-	var list *policyv1.PodDisruptionBudgetList
+	var all []policyv1.PodDisruptionBudget
 	err := persist(ctx, DefaultRetryDelay, func(ctx context.Context) (err error) {
-		list, err = client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		all, err = listBudgets(ctx, client)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list disruption budgets: %w", err)
+		return nil, err
 	}
 	var hindrances []Hindrance
 	for i := range pods {
-		budgets, err := selecting(&pods[i], list.Items)
+		budgets, err := selecting(&pods[i], all)
 		if err != nil {
 			return nil, err
 		}
@@ -44,6 +44,15 @@ func Budgets(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod
 		}
 	}
 	return hindrances, nil
+}
+
+// listBudgets reads the disruption budgets of all namespaces.
+func listBudgets(ctx context.Context, client kubernetes.Interface) ([]policyv1.PodDisruptionBudget, error) {
+	list, err := client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list disruption budgets: %w", err)
+	}
+	return list.Items, nil
 }
 
 // selecting returns the budgets that select the pod, sorted by name.

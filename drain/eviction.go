@@ -35,6 +35,7 @@ type evictee struct {
 	next   time.Time  // not evicted again before
 	reason string     // why it is still there
 	doubt  doubt      // whether its evictions are refused for good
+	hold   hold       // whether it has to wait for another of its workload
 }
 
 func newEviction(client kubernetes.Interface, node string, o Options, pods []corev1.Pod) *eviction {
@@ -103,7 +104,7 @@ func (e *eviction) unreadable(err error) {
 	}
 }
 
-// pass evicts the pods that are due, some at a time, and returns an error if one can never go.
+// pass evicts the pods that are due and not held back, some at a time, and returns an error if one can never go.
 func (e *eviction) pass(ctx context.Context) error {
 	now := time.Now()
 	var due []*evictee
@@ -115,6 +116,7 @@ func (e *eviction) pass(ctx context.Context) error {
 			due = append(due, p)
 		}
 	}
+	due = e.spare(ctx, due)
 	answers := make([]error, len(due))
 	var group errgroup.Group
 	group.SetLimit(width)

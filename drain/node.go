@@ -53,7 +53,7 @@ func Node(ctx context.Context, client kubernetes.Interface, node string, o Optio
 }
 
 // neverMovable ends the drain before it disturbs anyone if a pod has more budgets than the eviction API accepts. Whether
-// budgets can be read does not matter to the drain: what they allow is decided eviction by eviction.
+// budgets can be read does not matter yet: what they allow is decided eviction by eviction.
 func neverMovable(ctx context.Context, client kubernetes.Interface, node string, o Options, pods []corev1.Pod) error {
 	hindrances, err := Budgets(ctx, client, pods)
 	if err != nil {

@@ -241,7 +241,7 @@ func TestNodeStopsAtHopelessBudgets(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pod("shop/a"), pod("shop/two"))
-		w.fail("list", "poddisruptionbudgets", -1, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")))
+		w.fail("list", "poddisruptionbudgets", 1, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")))
 		w.answer = func(_ *world, p *corev1.Pod) error {
 			if p.Name == "a" {
 				return overBudget("wait", 0)

@@ -48,7 +48,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		status.Kind, status.APIVersion = "Status", "v1"
 		body = status
-	case r.URL.Path == "/api/v1/pods":
+	case r.URL.Path == "/api/v1/pods", r.URL.Path == "/api/v1/namespaces/shop/pods":
 		body = w.list()
 	}
 	data, err := json.Marshal(body)

@@ -52,14 +52,14 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		return true, nil, w.evict(a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction))
 	})
 	w.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		return true, w.list(a.(clienttesting.ListAction).GetListRestrictions().Fields), nil
+		return true, w.list(a.GetNamespace(), a.(clienttesting.ListAction).GetListRestrictions().Fields), nil
 	})
 	return w
 }
 
 // list applies the field selector, which the fake's own tracker ignores.
-func (w *world) list(selector fields.Selector) *corev1.PodList {
-	all, err := w.Tracker().List(podsGVR, corev1.SchemeGroupVersion.WithKind("Pod"), metav1.NamespaceAll)
+func (w *world) list(namespace string, selector fields.Selector) *corev1.PodList {
+	all, err := w.Tracker().List(podsGVR, corev1.SchemeGroupVersion.WithKind("Pod"), namespace)
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -140,7 +140,7 @@ func (w *world) evicted() []string {
 // left returns namespace/name of the pods that still exist anywhere.
 func (w *world) left() []string {
 	var names []string
-	for _, p := range w.list(fields.Everything()).Items {
+	for _, p := range w.list(metav1.NamespaceAll, fields.Everything()).Items {
 		names = append(names, nameOf(&p))
 	}
 	slices.Sort(names)
@@ -176,7 +176,7 @@ func (w *world) fail(verb, resource string, times int, err error) {
 
 type podOption func(*corev1.Pod)
 
-// pod is a running, ready pod of a ReplicaSet on node "worker-1".
+// pod is a running, ready pod on node "worker-1", the only one of its ReplicaSet.
 func pod(name string, options ...podOption) *corev1.Pod {
 	namespace, name, _ := strings.Cut(name, "/")
 	p := &corev1.Pod{
@@ -187,7 +187,7 @@ func pod(name string, options ...podOption) *corev1.Pod {
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		},
 	}
-	ownedBy("ReplicaSet", "web-5d9")(p)
+	ownedBy("ReplicaSet", name+"-5d9")(p)
 	for _, o := range options {
 		o(p)
 	}
@@ -197,7 +197,7 @@ func pod(name string, options ...podOption) *corev1.Pod {
 func ownedBy(kind, name string) podOption {
 	return func(p *corev1.Pod) {
 		controller := true
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, Controller: &controller}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + kind + "-" + name), Controller: &controller}}
 	}
 }
 
