@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// node is a lane in which each step takes a minute: cordon, drain, install, restart, await-node, uncordon.
+// node is a lane in which each step takes a minute. Its window is open from cordon to uncordon.
 func (w *world) node(target string) Lane[facts] {
 	slow := func(s Step[facts]) Step[facts] {
 		run := s.Run
@@ -23,11 +23,18 @@ func (w *world) node(target string) Lane[facts] {
 			}
 		})
 	}
+	uncordon := w.change(target, "uncordon")
+	uncordon.Needs = func(f facts) string {
+		if f[target+"/cordon"] && !f[target+"/uncordon"] {
+			return "it is cordoned"
+		}
+		return ""
+	}
 	return Lane[facts]{
 		Target: target,
-		Open:   []Step[facts]{slow(w.change(target, "cordon")), slow(w.gate(target, "drain"))},
+		Open:   []Step[facts]{slow(w.gate(target, "await-start")), slow(w.change(target, "cordon")), slow(w.gate(target, "drain"))},
 		Work:   []Step[facts]{slow(w.change(target, "install")), slow(w.change(target, "restart"))},
-		Close:  []Step[facts]{slow(w.gate(target, "await-node")), slow(w.change(target, "uncordon"))},
+		Close:  []Step[facts]{slow(w.gate(target, "await-node")), slow(uncordon)},
 	}
 }
 
@@ -44,9 +51,11 @@ func (w *world) interrupted(ctx context.Context, p Plan[facts], stop chan struct
 	return r.events, err
 }
 
-// A stop lets a lane whose work has begun come to its end, and ends one that only made ready for it.
+// A stop lets a lane come to its end whose window is open or whose work has begun, and ends one that
+// only made ready.
 func TestStop(t *testing.T) {
-	whole := []string{"a/cordon", "a/drain", "a/install", "a/restart", "a/await-node", "a/uncordon"}
+	whole := []string{"a/await-start", "a/cordon", "a/drain", "a/install", "a/restart", "a/await-node", "a/uncordon"}
+	minutes := func(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
 	tests := []struct {
 		name  string
 		after time.Duration
@@ -55,17 +64,19 @@ func TestStop(t *testing.T) {
 		last  Event // of a
 	}{
 		{"before anything", 0, nil, nil, at(Pending, "a", "")},
-		{"while it cordons", 30 * time.Second, nil, whole[:1], at(Pending, "a", "drain")},
-		{"while it drains", 90 * time.Second, nil, whole[:2], at(Pending, "a", "install")},
-		{"while it installs", 150 * time.Second, nil, whole, at(Done, "a", "")},
-		{"while it restarts", 210 * time.Second, nil, whole, at(Done, "a", "")},
-		{"while it proves", 270 * time.Second, nil, whole, at(Done, "a", "")},
-		{"while it closes a window that was left", 30 * time.Second, []string{"a/cordon", "a/install", "a/restart"},
+		{"while it waits for its turn", minutes(0.5), nil, whole[:1], at(Pending, "a", "cordon")},
+		{"while it cordons", minutes(1.5), nil, whole, at(Done, "a", "")},
+		{"while it drains", minutes(2.5), nil, whole, at(Done, "a", "")},
+		{"while it installs", minutes(3.5), nil, whole, at(Done, "a", "")},
+		{"while it restarts", minutes(4.5), nil, whole, at(Done, "a", "")},
+		{"while it proves", minutes(5.5), nil, whole, at(Done, "a", "")},
+		{"while it uncordons", minutes(6.5), nil, whole, at(Done, "a", "")},
+		{"while it closes a window that was left", minutes(0.5), []string{"a/cordon", "a/install", "a/restart"},
 			[]string{"a/await-node", "a/uncordon"}, at(Done, "a", "")},
-		{"in the only step of work that is due", 150 * time.Second, []string{"a/install"},
-			[]string{"a/cordon", "a/drain", "a/restart", "a/await-node", "a/uncordon"}, at(Done, "a", "")},
-		{"while it drains, with one step of work done before", 90 * time.Second, []string{"a/install"},
-			[]string{"a/cordon", "a/drain"}, at(Pending, "a", "install")},
+		{"while it goes on in a window that was left", minutes(0.5), []string{"a/cordon", "a/install"},
+			[]string{"a/await-start", "a/drain", "a/restart", "a/await-node", "a/uncordon"}, at(Done, "a", "")},
+		{"while it makes ready for what is left of its work", minutes(0.5), []string{"a/install"},
+			[]string{"a/await-start"}, at(Pending, "a", "cordon")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,9 +116,9 @@ func TestStopBesideAFailureTellsBoth(t *testing.T) {
 		w := newWorld()
 		stop := make(chan struct{})
 		a, b := w.node("a"), w.node("b")
-		a.Open[0] = fails(a.Open[0])
+		a.Open[0] = fails(a.Open[0]) // before b has its window
 		_, err := w.interrupted(t.Context(), one(2, a, b), stop, time.Second, func() { close(stop) })
-		if !errors.Is(err, errBroken) || !errors.Is(err, ErrStopped) || err.Error() != "a: cordon: broken\nstopped, work remains" {
+		if !errors.Is(err, errBroken) || !errors.Is(err, ErrStopped) || err.Error() != "a: await-start: broken\nstopped, work remains" {
 			t.Errorf("error is %q, want the failure and the stop", err)
 		}
 	})
@@ -117,7 +128,7 @@ func TestStopAfterTheLastLaneIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		stop := make(chan struct{})
-		_, err := w.interrupted(t.Context(), one(1, w.node("a")), stop, 210*time.Second, func() { close(stop) })
+		_, err := w.interrupted(t.Context(), one(1, w.node("a")), stop, 270*time.Second, func() { close(stop) })
 		if err != nil {
 			t.Errorf("error is %v: all the work was done", err)
 		}
@@ -134,10 +145,10 @@ func TestCancelEndsRunningStepsAtOnce(t *testing.T) {
 		if took := time.Since(began); took != 150*time.Second {
 			t.Errorf("it took %v, want the time of the cancel", took)
 		}
-		if !errors.Is(err, interrupted) || err.Error() != "a: install: interrupted" {
+		if !errors.Is(err, interrupted) || err.Error() != "a: drain: interrupted" {
 			t.Errorf("error is %v, want the cause", err)
 		}
-		if d := cmp.Diff([]string{"a/cordon", "a/drain"}, w.ran); d != "" {
+		if d := cmp.Diff([]string{"a/await-start", "a/cordon"}, w.ran); d != "" {
 			t.Errorf("ran (-want +got):\n%s", d)
 		}
 		compare(t, []Event{at(Pending, "b", "")}, of("b", events))
@@ -177,4 +188,22 @@ func TestACancelledContextRunsNothing(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || len(w.ran)+len(w.read) > 0 {
 		t.Errorf("error %v, ran %q, read %q", err, w.ran, w.read)
 	}
+}
+
+// A lane without a window, whose work is all there is, runs to its end once some of it ran.
+func TestStopOfALaneWithoutAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a/one")
+		stop := make(chan struct{})
+		slow := instead(w.change("a", "two"), func(context.Context, facts, Logf) error {
+			time.Sleep(time.Minute)
+			w.set("a/two", true)
+			return nil
+		})
+		lane := Lane[facts]{Target: "a", Work: []Step[facts]{w.change("a", "one"), slow, w.change("a", "three")}}
+		_, err := w.interrupted(t.Context(), one(1, lane), stop, time.Second, func() { close(stop) })
+		if err != nil || len(w.ran) != 1 {
+			t.Errorf("error %v, ran %q, want the step after it as well", err, w.ran)
+		}
+	})
 }
