@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // machineLimits are kernel limits that all hosts of all labs share, and what the largest lab needs of them. Debian's 128
@@ -37,16 +39,32 @@ func raiseLimits() error {
 }
 
 // engineShares is where the kernel weighs the processes of all containers together against those of the rest of the
-// machine, on cgroup v1; and enginesWeight what a lab needs there. By default six hosts weigh as much as one compiler, and
-// a control plane that gets no processor for seconds fails in ways that say nothing about what is tested.
+// machine, on cgroup v1; and containersWeight what a lab needs there. By default six hosts weigh as much as one compiler,
+// and a control plane that gets no processor for seconds fails in ways that say nothing about what is tested.
 const (
-	engineShares  = "/sys/fs/cgroup/cpu/docker/cpu.shares"
-	enginesWeight = 64 << 10
+	engineShares     = "/sys/fs/cgroup/cpu/docker/cpu.shares"
+	containersWeight = 8 << 10 // eight times an ordinary process
 )
 
 // favourContainers raises the weight of containers, where the machine has such a file. It is a favour, not a need.
 func favourContainers() {
-	if err := os.WriteFile(engineShares, []byte(strconv.Itoa(enginesWeight)), 0o644); err != nil && !os.IsNotExist(err) {
+	err := os.WriteFile(engineShares, []byte(strconv.Itoa(containersWeight)), 0o644)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		say("containers are not favoured over other processes: %v", err)
+	}
+}
+
+// observerNice outweighs containersWeight: who measures must not be kept waiting by what is measured.
+const observerNice = -15
+
+// favourObserver gives every thread of this process, and so all that it starts from now on, a high priority.
+func favourObserver() {
+	threads, err := os.ReadDir("/proc/self/task")
+	for _, t := range threads {
+		id, _ := strconv.Atoi(t.Name())
+		err = errors.Join(err, syscall.Setpriority(syscall.PRIO_PROCESS, id, observerNice))
+	}
+	if err != nil {
+		say("the prober is not favoured over other processes: %v", err)
 	}
 }
