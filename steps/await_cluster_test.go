@@ -47,14 +47,15 @@ func TestAwaitEndpointsEndsWithItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		app := map[string]string{"app": "web"}
 		web := pod("web-1", "p1", true, app)
-		s, client := withAPI(t, 1, 0, &web, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: app}})
-		err := AwaitEndpoints(s).Run(t.Context(), Facts{}, quiet)
+		web.Spec.NodeName = nodeName("w-1")
+		s, client := withAPI(t, 1, 1, &web, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: app}})
+		err := AwaitEndpoints(s, "w-1").Run(t.Context(), seen(s.Cluster, old), quiet)
 		if want := "gave up after 10m0s: pod shop/web-1 is Ready, but Service web does not send to it yet"; err == nil || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 		for _, resource := range []string{"services", "pods", "endpointslices"} {
 			failing(client, "list", resource, 1)
-			if missing, err := s.endpointsAgree()(t.Context()); err == nil {
+			if missing, err := s.endpointsAgree("n")(t.Context()); err == nil {
 				t.Errorf("without %s: %q and no error", resource, missing)
 			}
 		}

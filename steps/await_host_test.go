@@ -115,9 +115,9 @@ func TestRuntimeAnswers(t *testing.T) {
 
 func TestPodsWell(t *testing.T) {
 	s, client := withAPI(t, 1, 1)
-	wantHolds(t, s.podsWell("n", nil), "")
+	wantHolds(t, s.podsWell("n", ClusterFacts{}), "")
 	failing(client, "list", "pods", 1)
-	wantHolds(t, s.podsWell("n", nil), "error: list the pods of node n: etcdserver: leader changed")
+	wantHolds(t, s.podsWell("n", ClusterFacts{}), "error: list the pods of node n: etcdserver: leader changed")
 }
 
 func TestHealthz(t *testing.T) {
@@ -138,6 +138,25 @@ func TestHealthz(t *testing.T) {
 	wantHolds(t, session.healthz("cp-1", "scheduler", "127.0.0.1:10259"), "scheduler of cp-1: ")
 }
 
+// Each component is asked where its own manifest says.
+func TestObserveComponents(t *testing.T) {
+	s := newStand(t)
+	session := s.open(config.ControlPlane)
+	s.listen("127.0.0.1:10257", says(200, "ok"))
+	s.listen("10.0.0.1:11259", says(500, "[-]leaderElection failed: reason withheld"))
+	h := Host{Name: "cp-1", Sick: []string{"of yesterday"}, Manifests: map[string]Manifest{
+		"kube-controller-manager": {Health: "127.0.0.1:10257"}, "kube-scheduler": {Health: "10.0.0.1:11259"},
+	}}
+	hosts := map[string]Host{"cp-1": h, "w-1": {Name: "w-1"}}
+	session.observeComponents(t.Context(), hosts)
+	want := []string{"kube-scheduler of cp-1 answers 500 Internal Server Error: leaderElection failed: reason withheld"}
+	if got := hosts["cp-1"].Sick; len(got) != 1 || got[0] != want[0] || len(hosts["w-1"].Sick) > 0 {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	wantHolds(t, session.componentsHealthy(h), want[0])
+	wantHolds(t, session.componentsHealthy(Host{Name: "cp-1"}), "")
+}
+
 // The static pods that run must be those that the host's own kubelet lists, whatever the API says.
 func TestStaticPodsRun(t *testing.T) {
 	s := newStand(t)
@@ -155,7 +174,7 @@ func TestStaticPodsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := 200
-	s.listen("127.0.0.1:10250", func(w http.ResponseWriter, r *http.Request) {
+	s.listen("10.0.0.1:10250", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/pods" {
 			code = 404
 		}
@@ -169,7 +188,7 @@ func TestStaticPodsRun(t *testing.T) {
 		}
 		s.note("pods", `{"items":[`+strings.Join(items, ",")+`]}`)
 	}
-	holds := session.staticPodsRun("cp-1", "unix:///run/x.sock")
+	holds := session.staticPodsRun("cp-1", "unix:///run/x.sock", "10.0.0.1:10250")
 	running("old")
 	wantHolds(t, holds, "the sandbox of kube-system/etcd-a is still the one from before the restart")
 	running("old", "new")

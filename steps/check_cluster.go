@@ -167,7 +167,7 @@ func etcdHealthy(_ *config.Cluster, f Facts) []Finding {
 
 // etcdFloors are the versions that all members must have before they may go to a minor.
 var etcdFloors = []struct{ to, atLeast, source string }{
-	{"3.7.0", "3.6.11", "https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/"},
+	{"3.7.0-0", "3.6.11", "https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/"},
 }
 
 func etcdMayMove(c *config.Cluster, f Facts) []Finding {

@@ -3,9 +3,13 @@ package steps
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
@@ -106,6 +110,16 @@ func TestChecksOfHosts(t *testing.T) {
 			"block | host-tools-present | w-1 (prod.yaml:7:5) | has no kubelet",
 		}},
 		{"no kubectl on a host is as it likes", host("w-1", func(h *Host) { delete(h.Binaries, "kubectl") }), nil},
+		{"a kubelet that was put in place and does not run", host("w-1", func(h *Host) { h.binary("kubelet", target) }),
+			[]string{"block | kubelet-as-installed | w-1 (prod.yaml:7:5) | kubelet v1.36.3 is installed, but v1.35.4 runs"}},
+		{"a kubelet that we put in place", func(_ *config.Cluster, f *Facts) {
+			f.opened("w-1")
+			f.host("w-1", func(h *Host) { h.binary("kubelet", target) })
+		}, nil},
+		{"a kubelet that does not say its version", host("w-1", func(h *Host) { h.binary("kubelet", "") }), nil},
+		{"a run to another target", host("cp-2", func(h *Host) { h.Units = []string{"kubeadm-node-v1.36.4"} }),
+			[]string{"block | no-other-kubeadm | cp-2 (prod.yaml:6:5) | unit kuberung-kubeadm-node-v1.36.4 of an earlier run is at work"}},
+		{"a run to this target", host("cp-2", func(h *Host) { h.Units = []string{"kubeadm-apply-v1.36.3", "kubeadm-node-v1.36.3"} }), nil},
 		{"packages", host("w-1", func(h *Host) {
 			h.Binaries["kubelet"] = Binary{Path: "/usr/bin/kubelet", Version: old, Owner: "kubelet"}
 		}), []string{"block | programs-not-packaged | w-1 (prod.yaml:7:5) | /usr/bin/kubelet belongs to package kubelet; hosts managed by packages are not supported yet"}},
@@ -114,36 +128,15 @@ func TestChecksOfHosts(t *testing.T) {
 	}
 }
 
-func TestChecksOfDiskSpace(t *testing.T) {
-	free := func(name, dir string, mib int64) func(*config.Cluster, *Facts) {
-		return func(_ *config.Cluster, f *Facts) { f.host(name, func(h *Host) { h.Free = []Disk{{dir, mib << 20}} }) }
-	}
-	// Four programs of 50 MiB: staged, and the old ones kept. Three images of 51 MiB together, thrice.
-	for _, tt := range []finds{
-		{"just enough for programs", free("w-1", "/var/lib", 512+400), nil},
-		{"not enough for programs", free("w-1", "/var/lib", 512+399),
-			[]string{"block | disk-space | w-1 (prod.yaml:7:5) | /var/lib has 911 MiB free, 912 MiB are needed"}},
-		{"staged already", func(c *config.Cluster, f *Facts) {
-			f.staged("w-1")
-			free("w-1", "/var/lib", 512)(c, f)
-		}, nil},
-		{"just enough to install", free("w-1", "/usr/bin", 200), nil},
-		{"not enough to install", free("w-1", "/usr/bin", 199),
-			[]string{"block | disk-space | w-1 (prod.yaml:7:5) | /usr/bin has 199 MiB free, 200 MiB are needed"}},
-		{"just enough for images", free("w-1", "/var/lib/containerd", 512+153), nil},
-		{"not enough for images", free("w-1", "/var/lib/containerd", 512+152),
-			[]string{"block | disk-space | w-1 (prod.yaml:7:5) | /var/lib/containerd has 664 MiB free, 665 MiB are needed"}},
-		{"not enough for kubeadm's copy of etcd", free("cp-1", "/etc/kubernetes", 64+63),
-			[]string{"block | disk-space | cp-1 (prod.yaml:5:5) | /etc/kubernetes has 127 MiB free, 128 MiB are needed"}},
-		{"a worker has no etcd to copy", free("w-1", "/etc/kubernetes", 0), nil},
-	} {
-		tt.run(t)
-	}
-}
-
 func TestChecksOfTheCluster(t *testing.T) {
 	node := func(host string, change func(*Node)) func(*config.Cluster, *Facts) {
 		return func(_ *config.Cluster, f *Facts) { f.node(host, change) }
+	}
+	kubelet := func(host, version string) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) {
+			f.node(host, func(n *Node) { n.Kubelet = version })
+			f.host(host, func(h *Host) { h.binary("kubelet", version) })
+		}
 	}
 	for _, tt := range []finds{
 		{"the API does not answer", func(_ *config.Cluster, f *Facts) { f.Cluster = ClusterFacts{Err: errors.New("no answer")} },
@@ -180,15 +173,23 @@ func TestChecksOfTheCluster(t *testing.T) {
 			f.host("cp-2", func(h *Host) { h.APIVersion = "v1.36.4" })
 		}, []string{"block | target-reachable | prod.yaml:2:9 | target v1.36.3 is older than the API server of cp-2, which is v1.36.4"}},
 
-		{"a kubelet newer than an API server", node("w-1", func(n *Node) { n.Kubelet = target }), []string{
+		{"a kubelet newer than an API server", kubelet("w-1", target), []string{
 			"block | versions-in-skew | cluster | the kubelet of node-of-w-1 (v1.36.3) is newer than the API server of cp-1 (v1.35.4)",
 			"block | versions-in-skew | cluster | the kubelet of node-of-w-1 (v1.36.3) is newer than the API server of cp-2 (v1.35.4)",
 		}},
-		{"a newer patch is no skew", node("w-1", func(n *Node) { n.Kubelet = "v1.35.9" }), nil},
-		{"a kubelet three minors behind", node("w-1", func(n *Node) { n.Kubelet = "v1.33.9" }), nil},
-		{"a kubelet four minors behind", node("w-1", func(n *Node) { n.Kubelet = "v1.32.9" }),
+		{"a control plane's kubelet newer than another's API server", func(c *config.Cluster, f *Facts) {
+			f.moved("cp-1", nodeUnit(target))
+			kubelet("cp-1", target)(c, f)
+		}, []string{"warn  | versions-in-skew | cluster | the kubelet of node-of-cp-1 (v1.36.3) is newer than the API server of cp-2 (v1.35.4)"}},
+		{"a control plane's kubelet newer than its own API server", kubelet("cp-1", target), []string{
+			"block | versions-in-skew | cluster | the kubelet of node-of-cp-1 (v1.36.3) is newer than the API server of cp-1 (v1.35.4)",
+			"warn  | versions-in-skew | cluster | the kubelet of node-of-cp-1 (v1.36.3) is newer than the API server of cp-2 (v1.35.4)",
+		}},
+		{"a newer patch is no skew", kubelet("w-1", "v1.35.9"), nil},
+		{"a kubelet three minors behind", kubelet("w-1", "v1.33.9"), nil},
+		{"a kubelet four minors behind", kubelet("w-1", "v1.32.9"),
 			[]string{"block | versions-in-skew | cluster | the kubelet of node-of-w-1 is v1.32.9, more than three minors behind v1.36.3"}},
-		{"a kubelet without a version", node("w-1", func(n *Node) { n.Kubelet = "unknown" }),
+		{"a kubelet without a version", kubelet("w-1", "unknown"),
 			[]string{`block | versions-in-skew | cluster | node node-of-w-1 reports kubelet "unknown", which is no version`}},
 
 		{"not Ready", node("w-1", func(n *Node) { n.Ready, n.NotReady = false, "KubeletNotReady: no network" }),
@@ -200,6 +201,21 @@ func TestChecksOfTheCluster(t *testing.T) {
 		{"an API server is silent", func(_ *config.Cluster, f *Facts) {
 			f.host("cp-2", func(h *Host) { h.APIVersion, h.APIErr = "", errors.New("connection refused") })
 		}, []string{"block | control-plane-healthy | cp-2 (prod.yaml:6:5) | its API server does not answer: connection refused"}},
+		{"a component is not well", func(_ *config.Cluster, f *Facts) {
+			f.host("cp-2", func(h *Host) { h.Sick = []string{"kube-scheduler of cp-2: connection refused"} })
+		}, []string{"block | control-plane-healthy | cp-2 (prod.yaml:6:5) | kube-scheduler of cp-2: connection refused"}},
+		{"etcd is too old for the next one", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Etcd.Oldest = "3.6.10"
+			f.Artifacts.Files = append([]Artifact{{Arch: "amd64", Name: "etcd.tar", SHA256: strings.Repeat("a", 64), Images: []string{"etcd:3.7.0-0"}}}, f.Artifacts.Files...)
+		}, []string{"block | etcd-may-move | cluster | etcd is 3.6.10, and must be 3.6.11 before it goes to 3.7.0-0 (https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/)"}},
+		{"etcd is new enough for the next one", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Etcd.Oldest = "3.6.11"
+			f.Artifacts.Files = append([]Artifact{{Arch: "amd64", Name: "etcd.tar", SHA256: strings.Repeat("a", 64), Images: []string{"etcd:3.7.1-0"}}}, f.Artifacts.Files...)
+		}, nil},
+		{"etcd stays in its minor", func(_ *config.Cluster, f *Facts) { f.Cluster.Etcd.Oldest = "3.6.6" }, nil},
+		{"a workload that is not whole", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Workloads = map[string]Workload{"Deployment shop/web": {3, 2}, "Deployment shop/db": {1, 1}}
+		}, []string{"warn  | workloads-ready | cluster | Deployment shop/web has 2 of 3 replicas ready"}},
 		{"etcd has problems", func(_ *config.Cluster, f *Facts) { f.Cluster.Etcd.Problems = []string{"cp-1 is behind", "no quorum"} }, []string{
 			"block | etcd-healthy | cluster | etcd: cp-1 is behind",
 			"block | etcd-healthy | cluster | etcd: no quorum",
@@ -232,62 +248,6 @@ func TestChecksOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestChecksOfArtifacts(t *testing.T) {
-	without := func(name string) func(*config.Cluster, *Facts) {
-		return func(_ *config.Cluster, f *Facts) {
-			var kept []Artifact
-			for _, a := range f.Artifacts.Files {
-				if a.Name != name {
-					kept = append(kept, a)
-				}
-			}
-			f.Artifacts.Files = kept
-		}
-	}
-	for _, tt := range []finds{
-		{"what is wrong with the directory", func(_ *config.Cluster, f *Facts) {
-			f.Artifacts.Problems = []string{"SHA256SUMS:3: kubelet has changed"}
-		},
-			[]string{"block | artifacts-present | prod.yaml:3:12 | SHA256SUMS:3: kubelet has changed"}},
-		{"a program is missing", without("kubelet"),
-			[]string{"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubelet for linux-amd64"}},
-		{"an image is missing", without("kube-proxy.tar"),
-			[]string{"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-proxy for linux-amd64"}},
-		{"kubectl may be missing", without("kubectl"), nil},
-		{"a program is empty", func(_ *config.Cluster, f *Facts) {
-			for i, a := range f.Artifacts.Files {
-				if a.Name == "kubeadm" {
-					f.Artifacts.Files[i].Size = 0
-				}
-			}
-		}, []string{"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubeadm for linux-amd64 (it is empty)"}},
-		{"a host of another architecture", func(_ *config.Cluster, f *Facts) { f.host("w-1", func(h *Host) { h.Arch = "arm64" }) }, []string{
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image coredns for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image etcd for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-apiserver for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-controller-manager for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-proxy for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image kube-scheduler for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks image pause for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubeadm for linux-arm64",
-			"block | artifacts-present | prod.yaml:3:12 | v1.36.3 lacks kubelet for linux-arm64",
-		}},
-		{"a cluster that has arrived needs none", func(c *config.Cluster, f *Facts) {
-			*f = seen(c, target)
-			f.Artifacts = Artifacts{Problems: []string{"there is no such directory"}}
-		}, nil},
-		{"a cluster that could not be read may need them", func(_ *config.Cluster, f *Facts) {
-			f.Cluster = ClusterFacts{Err: errors.New("no answer")}
-			f.Artifacts = Artifacts{Problems: []string{"there is no such directory"}}
-		}, []string{
-			"block | api-reachable | cluster | its state could not be read: no answer",
-			"block | artifacts-present | prod.yaml:3:12 | there is no such directory",
-		}},
-	} {
-		tt.run(t)
-	}
-}
-
 // What forbids to go on comes first; each kind keeps the order of the checks.
 func TestBlockingFindingsComeFirst(t *testing.T) {
 	c := cluster(1, 1)
@@ -315,6 +275,21 @@ func TestFixOfAHostThatCannotBeReached(t *testing.T) {
 	}
 	for err, want := range tests {
 		if got := reachFix(fmt.Errorf("connect: %w", err)); got != want {
+			t.Errorf("for %v got %q, want %q", err, got, want)
+		}
+	}
+}
+
+func TestFixOfAnAPIThatDoesNotAnswer(t *testing.T) {
+	tests := map[string]error{
+		"let sshd on the control planes forward connections: AllowTcpForwarding yes":                                  hosts.ErrForwardingRefused,
+		"see whether /etc/kubernetes/admin.conf on the control planes is still valid: kubeadm certs check-expiration": apierrors.NewUnauthorized("expired"),
+		"restore what is missing: kuberung moves clusters that kubeadm made and knows":                                apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "kubeadm-config"),
+		"put the file back; kuberung signs in as kubeadm's admin does":                                                fs.ErrNotExist,
+		"make an API server answer": errors.New("connection refused"),
+	}
+	for want, err := range tests {
+		if got := apiFix(fmt.Errorf("list nodes: %w", err)); got != want {
 			t.Errorf("for %v got %q, want %q", err, got, want)
 		}
 	}

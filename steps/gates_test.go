@@ -65,6 +65,7 @@ func pod(name string, uid types.UID, ready bool, labels map[string]string) corev
 	}
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: uid, Labels: labels},
+		Spec:       corev1.PodSpec{NodeName: "n"},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
 	}
 }
@@ -87,6 +88,10 @@ func TestCompareEndpoints(t *testing.T) {
 	early, manual := web, web
 	early.Spec.PublishNotReadyAddresses = true
 	manual.Spec.Selector = nil
+	alias := web
+	alias.Spec.Type = corev1.ServiceTypeExternalName
+	remote := pod("web-2", "p2", true, app)
+	remote.Spec.NodeName = "m"
 	leaving := pod("web-1", "p1", true, app)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	elsewhere := pod("web-9", "p9", true, app)
@@ -112,7 +117,11 @@ func TestCompareEndpoints(t *testing.T) {
 			"pod shop/web-1 is Ready, but Service web does not send to it yet"},
 		{"served, but not ready", web, []corev1.Pod{pod("web-1", "p1", false, app)}, []discoveryv1.EndpointSlice{slice("web", yes, "p1")},
 			"Service shop/web still sends to a pod that is gone or not Ready"},
-		{"served, but gone", web, nil, []discoveryv1.EndpointSlice{slice("web", yes, "p1")},
+		{"an alias of somewhere else", alias, []corev1.Pod{pod("web-1", "p1", true, app)}, nil, ""},
+		{"no pod of it on the node", web, []corev1.Pod{remote}, nil, ""},
+		{"one on the node, another not served yet", web, []corev1.Pod{pod("web-1", "p1", true, app), remote}, []discoveryv1.EndpointSlice{slice("web", yes, "p1")},
+			"pod shop/web-2 is Ready, but Service web does not send to it yet"},
+		{"served, but gone", web, []corev1.Pod{pod("web-0", "p0", false, app)}, []discoveryv1.EndpointSlice{slice("web", yes, "p1")},
 			"Service shop/web still sends to a pod that is gone or not Ready"},
 		{"served, but leaving", web, []corev1.Pod{leaving}, []discoveryv1.EndpointSlice{slice("web", yes, "p1")},
 			"Service shop/web still sends to a pod that is gone or not Ready"},
@@ -128,7 +137,7 @@ func TestCompareEndpoints(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := compareEndpoints([]corev1.Service{tt.service}, tt.pods, tt.slices); got != tt.want {
+			if got := compareEndpoints("n", []corev1.Service{tt.service}, tt.pods, tt.slices); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -162,36 +171,39 @@ func TestCompareWorkloads(t *testing.T) {
 }
 
 func TestPodProblem(t *testing.T) {
-	proxy := func(ready bool) corev1.Pod {
-		p := pod("kube-proxy-x", "p1", ready, map[string]string{"k8s-app": "kube-proxy"})
-		p.Namespace = "kube-system"
+	of := func(kind, name string, ready bool) corev1.Pod {
+		p := pod(name+"-abc", "p", ready, nil)
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr(true)}}
 		return p
 	}
-	loop := pod("web-abc", "p2", false, nil)
-	loop.OwnerReferences = []metav1.OwnerReference{{Name: "web", Controller: ptr(true)}}
+	leaving := of("DaemonSet", "net", true)
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	loop := of("ReplicaSet", "web", false)
 	loop.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "log"},
 		{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}},
 	}
-	pulling := pod("web-abc", "p2", false, nil)
+	pulling := of("ReplicaSet", "web", false)
 	pulling.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}},
 	}
-	alike := proxy(false)
-	alike.Namespace = "shop"
+	network := ClusterFacts{Daemons: map[string]bool{"n shop/net": true, "m shop/other": true}}
 	tests := []struct {
 		name   string
 		pods   []corev1.Pod
-		before map[string]bool
+		before ClusterFacts
 		want   string
 	}{
-		{"all well", []corev1.Pod{proxy(true)}, nil, ""},
-		{"no kube-proxy", nil, nil, ""},
-		{"kube-proxy is not Ready", []corev1.Pod{proxy(false)}, nil, "pod kube-proxy-x on node n is not Ready"},
-		{"one that only looks like it", []corev1.Pod{alike}, nil, ""},
-		{"a new crash loop", []corev1.Pod{proxy(true), loop}, nil, "container shop/web/app on node n is in a crash loop, and was not before"},
-		{"an old crash loop, in another pod", []corev1.Pod{loop}, map[string]bool{"shop/web/app": true}, ""},
-		{"not started yet", []corev1.Pod{pulling}, nil, ""},
+		{"nothing on it", nil, ClusterFacts{}, ""},
+		{"the network is back", []corev1.Pod{of("DaemonSet", "net", true)}, network, ""},
+		{"the network is not Ready", []corev1.Pod{of("DaemonSet", "net", false)}, network, "DaemonSet shop/net has no Ready pod on node n, as it had before"},
+		{"the network is gone", nil, network, "DaemonSet shop/net has no Ready pod on node n, as it had before"},
+		{"the network's old pod is leaving", []corev1.Pod{leaving}, network, "DaemonSet shop/net has no Ready pod on node n, as it had before"},
+		{"what only has its name", []corev1.Pod{of("ReplicaSet", "net", true)}, network, "DaemonSet shop/net has no Ready pod on node n, as it had before"},
+		{"it was not Ready before", []corev1.Pod{of("DaemonSet", "net", false)}, ClusterFacts{}, ""},
+		{"a new crash loop", []corev1.Pod{loop}, ClusterFacts{}, "container shop/web/app on node n is in a crash loop, and was not before"},
+		{"an old crash loop, in another pod", []corev1.Pod{loop}, ClusterFacts{Crashing: map[string]bool{"shop/web/app": true}}, ""},
+		{"not started yet", []corev1.Pod{pulling}, ClusterFacts{}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -305,7 +317,11 @@ func TestWantedCoreDNS(t *testing.T) {
 	if got := wantedCoreDNS(f); got != "v1.14.0" {
 		t.Errorf("got %q", got)
 	}
-	f.Artifacts = Artifacts{}
+	f.Cluster.DNSTag = "v1.13.1"
+	if got := wantedCoreDNS(f); got != "v1.13.1" {
+		t.Errorf("with a pinned tag got %q", got)
+	}
+	f.Artifacts, f.Cluster.DNSTag = Artifacts{}, ""
 	if got := wantedCoreDNS(f); got != "" {
 		t.Errorf("without artifacts got %q", got)
 	}

@@ -19,20 +19,41 @@ func TestKubeadmFile(t *testing.T) {
 		file    string
 		kubeadm config.Kubeadm
 		apply   bool
+		skip    []string
 	}{
-		{"apply-everything.yaml", everything, true},
-		{"node-everything.yaml", everything, false},
-		{"apply-defaults.yaml", config.Kubeadm{CertificateRenewal: true}, true},
-		{"node-without-renewal.yaml", config.Kubeadm{}, false},
+		{"apply-everything.yaml", everything, true, []string{"addon/kube-proxy", "addon/coredns"}},
+		{"node-everything.yaml", everything, false, []string{"addon/coredns"}},
+		{"apply-defaults.yaml", config.Kubeadm{CertificateRenewal: true}, true, nil},
+		{"node-without-renewal.yaml", config.Kubeadm{}, false, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
-			got, err := kubeadmFile(tt.kubeadm, target, tt.apply)
+			got, err := kubeadmFile(tt.kubeadm, target, tt.apply, tt.skip)
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "kubeadm/"+tt.file, string(got))
 		})
+	}
+}
+
+// kubeadm would bring back what a site has removed; only a control plane's has phases for that.
+func TestAbsentAddOns(t *testing.T) {
+	tests := []struct {
+		host, proxy, dns, want string
+	}{
+		{"cp-1", "kube-proxy:1", "coredns:1", "[]"},
+		{"cp-1", "", "coredns:1", "[addon/kube-proxy]"},
+		{"cp-1", "kube-proxy:1", "", "[addon/coredns]"},
+		{"cp-1", "", "", "[addon/kube-proxy addon/coredns]"},
+		{"w-1", "", "", "[]"},
+	}
+	for _, tt := range tests {
+		f := seen(cluster(1, 1), old)
+		f.Cluster.ProxyImage, f.Cluster.CoreDNSImage = tt.proxy, tt.dns
+		if got := fmt.Sprint(absentAddOns(f, tt.host)); got != tt.want {
+			t.Errorf("%s with %q and %q: got %s, want %s", tt.host, tt.proxy, tt.dns, got, tt.want)
+		}
 	}
 }
 

@@ -84,6 +84,9 @@ func TestAnyRunGoesOnFromAnywhere(t *testing.T) {
 					if err != nil {
 						cut[how]++
 					}
+					if found := Check(m.c, m.f); Blocked(found) {
+						t.Errorf("after a run that was %s, this keeps the next one from going on: %q", how, lines(found))
+					}
 					if m.flaky && m.rnd.IntN(3) == 0 {
 						m.reboot()
 					}

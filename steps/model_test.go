@@ -112,6 +112,9 @@ func (m *model) stand(stage, target string, s step) func(context.Context, Facts,
 		case cut && strings.HasPrefix(s.Name, "upgrade"):
 			m.leaveKubeadm(target, s)
 			return errCut
+		case cut && s.Name == "install-kubelet" && happens: // one program after another
+			m.f.host(target, func(h *Host) { h.binary("kubelet", m.f.Target) })
+			return errCut
 		case cut && happens: // the answer was lost
 			m.effect(target, s)
 			return errCut
@@ -214,7 +217,7 @@ func (m *model) effect(target string, s step) {
 		m.release(target)
 	case "remove-staged":
 		f.host(target, func(h *Host) { h.Staged = map[string]bool{} })
-	case "await-control-planes", "await-control-plane", "hand-over-etcd", "await-endpoints", "await-node",
+	case "await-control-planes", "await-control-plane", "await-etcd", "hand-over-etcd", "await-endpoints", "await-node",
 		"await-static-pods", "await-workloads", "await-add-ons":
 	default:
 		m.t.Errorf("nobody knows what %s does", s.Name)
@@ -282,7 +285,7 @@ func (m *model) leaveKubeadm(target string, s step) {
 
 // giveBack is what a failed drain does.
 func (m *model) giveBack(target string) {
-	if needsRestart(m.f, target) != "" && needsKubelet(m.f, target) == "" {
+	if needsRestart(m.f, target) != "" && needsBinary(m.f, target, "kubelet") == "" {
 		return
 	}
 	m.release(target)

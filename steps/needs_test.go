@@ -93,6 +93,13 @@ func TestNeeds(t *testing.T) {
 			f.node("w-1", func(n *Node) { n.Kubelet = old })
 		}, ""},
 
+		{"an old kubectl, and no other to be had", func(f Facts, host string) string {
+			f.Artifacts = Artifacts{}
+			return needsKubelet(f, host)
+		}, "w-1", func(f Facts) {
+			f.host("w-1", func(h *Host) { h.binary("kubectl", old) })
+			f.node("w-1", func(n *Node) { n.Kubelet = old })
+		}, ""},
 		{"restart is done", needsRestart, "w-1", func(Facts) {}, ""},
 		{"replaced and not restarted", needsRestart, "w-1", func(f Facts) {
 			f.node("w-1", func(n *Node) { n.Kubelet = old })
@@ -197,6 +204,18 @@ func TestNeedsKubeadm(t *testing.T) {
 	for todo, want := range map[string]string{"": "", "etcd is old": "kubeadm is v1.35.4"} {
 		if got := needsKubeadm(f, "w-1", todo); got != want {
 			t.Errorf("with todo %q got %q, want %q", todo, got, want)
+		}
+	}
+}
+
+// A tag that the operator has pinned is where kubeadm goes, and no further.
+func TestEtcdGoesToThePinnedTag(t *testing.T) {
+	f := seen(cluster(1, 0), target)
+	f.host("cp-1", func(h *Host) { h.Manifests["etcd"] = Manifest{Image: "etcd:3.6.6-0"} })
+	for pinned, want := range map[string]string{"": "etcd is 3.6.6-0", "3.6.6-0": "", "3.6.7-0": "etcd is 3.6.6-0", "3.5.9-0": ""} {
+		f.Cluster.EtcdTag = pinned
+		if got := needsControlPlane(f, "cp-1"); got != want {
+			t.Errorf("pinned to %q: got %q, want %q", pinned, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestReadCluster(t *testing.T) {
 	dns := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}, Spec: appsv1.DeploymentSpec{Replicas: ptr(int32(2))}}
 	dns.Spec.Template.Spec.Containers = []corev1.Container{{Image: "r/coredns:v1.13.1"}}
 	_, client := withAPI(t, 1, 0, proxy, dns,
-		kubeadmConfigMap("kubernetesVersion: v1.35.4\netcd:\n  local:\n    dataDir: /var/lib/etcd\n"),
+		kubeadmConfigMap("kubernetesVersion: v1.35.4\ndns:\n  imageTag: v1.13.0\netcd:\n  local:\n    dataDir: /var/lib/etcd\n    imageTag: 3.6.7-0\n"),
 		node("a", old, nil),
 		node("b", target, func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
@@ -34,9 +34,10 @@ func TestReadCluster(t *testing.T) {
 	got, err := readCluster(t.Context(), client)
 	want := ClusterFacts{
 		KubeadmVersion: old, ProxyImage: "r/kube-proxy:v1.35.4", CoreDNSImage: "r/coredns:v1.13.1", CoreDNSReplicas: 2,
+		Rollout: "CoreDNS: 0 of 2 replicas are new, 0 available, 0 in all", EtcdTag: "3.6.7-0", DNSTag: "v1.13.0",
 		Nodes: map[string]Node{
-			"a": {Name: "a", Kubelet: old, Ready: true, NotReady: ":", Address: "10.0.0.1"},
-			"b": {Name: "b", Kubelet: target, NotReady: "NodeStatusUnknown: Kubelet stopped posting node status.", Cordoned: true, Window: drain.Cordoned, Address: "10.0.0.1"},
+			"a": {Name: "a", Kubelet: old, Ready: true, NotReady: ":", Address: "10.0.0.1", Kubelets: "10.0.0.1:10250"},
+			"b": {Name: "b", Kubelet: target, NotReady: "NodeStatusUnknown: Kubelet stopped posting node status.", Cordoned: true, Window: drain.Cordoned, Address: "10.0.0.1", Kubelets: "10.0.0.1:10250"},
 			"c": {Name: "c", Kubelet: old, NotReady: "it reports no Ready condition"},
 		},
 	}
@@ -107,7 +108,9 @@ func TestObserveAPIServers(t *testing.T) {
 func TestTakePhoto(t *testing.T) {
 	loop := pod("web-1", "p", false, nil)
 	loop.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
-	_, client := withAPI(t, 1, 0, &loop,
+	network := pod("net-abc", "p2", true, nil)
+	network.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "net", Controller: ptr(true)}}
+	_, client := withAPI(t, 1, 0, &loop, &network,
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: ptr(int32(3))}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2}},
 		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr(int32(1))}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 1}},
 	)
@@ -118,6 +121,7 @@ func TestTakePhoto(t *testing.T) {
 	want := ClusterFacts{
 		Workloads: map[string]Workload{"Deployment shop/web": {3, 2}, "StatefulSet shop/web": {1, 1}},
 		Crashing:  map[string]bool{"shop/web-1/app": true},
+		Daemons:   map[string]bool{"n shop/net": true},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("photo (-want +got):\n%s", d)

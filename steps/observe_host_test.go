@@ -72,7 +72,7 @@ func (m *machine) observe() (string, Host, error) {
 		text = strings.ReplaceAll(text, dir, m.root+dir)
 	}
 	cmd := exec.CommandContext(m.t.Context(), "/bin/sh", "-s", m.root+stageDir)
-	cmd.Env = []string{"PATH=" + m.bin}
+	cmd.Env = []string{"PATH=" + m.bin, "BIN=" + m.bin}
 	cmd.Stdin = strings.NewReader(text)
 	out, err := cmd.Output()
 	if err != nil {
@@ -109,10 +109,14 @@ func controlPlane(t *testing.T) *machine {
 	m.program("kubelet", "[ \"$*\" = --version ] && echo Kubernetes v1.35.4")
 	m.program("kubectl", "printf 'Client Version: v1.35.4\\nKustomize Version: v5.7.1\\n'")
 	m.program("crictl", "echo crictl version v1.35.0")
+	m.program("systemctl", `case $1 in
+show) echo '{ path='"$BIN"'/kubelet ; argv[]='"$BIN"'/kubelet $KUBELET_KUBEADM_ARGS ; ignore_errors=no }' ;;
+list-units) printf 'kuberung-kubeadm-node-v1.36.4.service loaded active running kuberung: kubeadm-node-v1.36.4\n' ;;
+esac`)
 	m.program("ctr", "echo registry.k8s.io/pause:3.10.1; echo sha256:0123")
 	m.program("dpkg", "echo 'dpkg-query: no path found matching pattern' >&2; exit 1")
 	m.program("rpm", "echo \"file $2 is not owned by any package\"; exit 1")
-	for _, name := range []string{"systemctl", "systemd-run", "sha256sum"} {
+	for _, name := range []string{"systemd-run", "sha256sum"} {
 		m.program(name, ":")
 	}
 	return m
@@ -127,7 +131,7 @@ func TestObserveScript(t *testing.T) {
 	if strings.Contains(out, "PRIVATE KEY") || strings.Contains(out, "c2VjcmV0") {
 		t.Error("the kubelet's private key is in the output")
 	}
-	if len(h.Free) < 2 || h.Free[0].Path != "/var/lib" || h.Free[0].Free < 1<<20 {
+	if len(h.Free) < 2 || h.Free[0].Path != "/var/lib" || !strings.HasPrefix(h.Free[0].Path, h.Free[0].Mount) || h.Free[0].Free < 1<<20 {
 		t.Errorf("free space is %+v", h.Free)
 	}
 	if !strings.HasPrefix(h.CA, "-----BEGIN CERTIFICATE-----") {
@@ -144,6 +148,7 @@ func TestObserveScript(t *testing.T) {
 		},
 		CRI:     "unix:///run/other.sock",
 		Missing: []string{},
+		Units:   []string{"kubeadm-node-v1.36.4"},
 		Staged:  map[string]bool{m.root + stageDir + "/v1.36.3/kubelet.0123456789abcdef": true},
 		Images:  map[string]bool{"registry.k8s.io/pause:3.10.1": true, "sha256:0123": true},
 		Manifests: map[string]Manifest{
@@ -185,6 +190,21 @@ func TestObserveScriptOnAHostThatNeverJoined(t *testing.T) {
 	}
 	if got, want := strings.Join(h.Missing, " "), "systemd-run systemctl sha256sum ctr crictl"; got != want {
 		t.Errorf("missing are %q, want %q", got, want)
+	}
+}
+
+// The kubelet that counts is the one that its unit starts, wherever the search path leads.
+func TestObserveScriptAsksTheKubeletOfTheUnit(t *testing.T) {
+	m := controlPlane(t)
+	m.program("kubelet-of-the-unit", "echo Kubernetes v1.34.9")
+	m.program("systemctl", `[ "$1" = show ] && echo "{ path=$BIN/kubelet-of-the-unit ; argv[]=x }"`)
+	_, h, err := m.observe()
+	if got := h.Binaries["kubelet"]; err != nil || got.Version != "v1.34.9" || got.Path != m.bin+"/kubelet-of-the-unit" {
+		t.Errorf("error %v, kubelet %+v", err, got)
+	}
+	m.program("systemctl", `echo "{ path=/nowhere/kubelet ; argv[]=x }"`)
+	if _, h, err = m.observe(); err != nil || h.Binaries["kubelet"].Version != old {
+		t.Errorf("error %v, kubelet %+v, want that of the search path", err, h.Binaries["kubelet"])
 	}
 }
 
@@ -267,7 +287,13 @@ func TestParseManifest(t *testing.T) {
 		{"etcd over IPv6", "etcd", pod("etcd", "    command: [etcd, \"--advertise-client-urls=https://[2001:db8::1]:2379\"]\n"),
 			Manifest{Image: "r/etcd:v1", Client: "[2001:db8::1]:2379"}, ""},
 		{"etcd that advertises nothing", "etcd", pod("etcd", ""), Manifest{Image: "r/etcd:v1"}, ""},
-		{"scheduler", "kube-scheduler", pod("kube-scheduler", ""), Manifest{Image: "r/kube-scheduler:v1"}, ""},
+		{"scheduler", "kube-scheduler", pod("kube-scheduler", ""), Manifest{Image: "r/kube-scheduler:v1", Health: "127.0.0.1:10259"}, ""},
+		{"scheduler of its own", "kube-scheduler", pod("kube-scheduler", "    command: [kube-scheduler, --bind-address=10.0.0.1, --secure-port=11259, --leader-elect=false]\n"),
+			Manifest{Image: "r/kube-scheduler:v1", Health: "10.0.0.1:11259", NoLease: true}, ""},
+		{"controller manager on all addresses", "kube-controller-manager", pod("kube-controller-manager", "    command: [x, --bind-address=0.0.0.0, --leader-elect=true]\n"),
+			Manifest{Image: "r/kube-controller-manager:v1", Health: "127.0.0.1:10257"}, ""},
+		{"controller manager over IPv6", "kube-controller-manager", pod("kube-controller-manager", "    command: [x, \"--bind-address=::1\"]\n"),
+			Manifest{Image: "r/kube-controller-manager:v1", Health: "[::1]:10257"}, ""},
 		{"another pod", "etcd", pod("kube-scheduler", ""), Manifest{}, "no container named etcd"},
 		{"half a file", "etcd", "apiVersion: v1\nkind: Pod\nspec:\n", Manifest{}, "no container named etcd"},
 		{"empty", "etcd", "", Manifest{}, "no container named etcd"},

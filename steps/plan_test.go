@@ -190,6 +190,13 @@ func TestPlans(t *testing.T) {
 			f.host("cp-1", func(h *Host) { h.Manifests["etcd"] = Manifest{Image: "registry.k8s.io/etcd:3.7.0-0"} })
 			return c, f
 		}},
+		{"add-ons-not-rolled-out", func() (*config.Cluster, Facts) {
+			c := cluster(1, 1)
+			f := half(c)
+			f.arrived("w-1")
+			f.Cluster.Rollout = "kube-proxy is new on 1 of 2 nodes"
+			return c, f
+		}},
 		{"finished", func() (*config.Cluster, Facts) {
 			c := cluster(3, 2)
 			f := half(c)

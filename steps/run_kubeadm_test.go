@@ -42,7 +42,7 @@ func TestRunKubeadm(t *testing.T) {
 			if d := cmp.Diff(want, s.ran()); d != "" {
 				t.Errorf("ran (-want +got):\n%s", d)
 			}
-			file, err := kubeadmFile(session.Cluster.Kubeadm, target, apply)
+			file, err := kubeadmFile(session.Cluster.Kubeadm, target, apply, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,6 +60,46 @@ func TestRunKubeadm(t *testing.T) {
 				t.Errorf("the record says %+v, %v", record, err)
 			}
 		})
+	}
+}
+
+// What the target's kubeadm will use must be what was staged: anything else would be pulled midway.
+func TestCheckImages(t *testing.T) {
+	s, session, f, name := kubeadmStand(t, config.ControlPlane)
+	list := func(etcd, proxy, dns string) {
+		s.program("kubeadm", fmt.Sprintf(`[ "$*" = "config images list --kubernetes-version v1.36.3" ] && printf '%%s\n' \
+registry.k8s.io/kube-apiserver:v1.36.3 registry.k8s.io/etcd:%s registry.k8s.io/kube-proxy:%s registry.k8s.io/coredns/coredns:%s`, etcd, proxy, dns))
+	}
+	tests := []struct {
+		name             string
+		etcd, proxy, dns string
+		change           func(*ClusterFacts)
+		want             string
+	}{
+		{"as staged", "3.6.8-0", target, "v1.14.0", func(*ClusterFacts) {}, ""},
+		{"another etcd", "3.6.9-0", target, "v1.14.0", func(*ClusterFacts) {},
+			`kubeadm v1.36.3 uses etcd 3.6.9-0, but the artifacts have "3.6.8-0"; nothing was changed on cp-1 but kubeadm itself: correct /srv/files and run again`},
+		{"another etcd, but one is pinned", "3.6.9-0", target, "v1.14.0", func(f *ClusterFacts) { f.EtcdTag = "3.6.7-0" }, ""},
+		{"another CoreDNS", "3.6.8-0", target, "v1.14.9", func(*ClusterFacts) {},
+			`kubeadm v1.36.3 uses coredns v1.14.9, but the artifacts have "v1.14.0"; nothing was changed on cp-1 but kubeadm itself: correct /srv/files and run again`},
+		{"another CoreDNS, but there is none", "3.6.8-0", target, "v1.14.9", func(f *ClusterFacts) { f.CoreDNSImage = "" }, ""},
+		{"another CoreDNS, but one is pinned", "3.6.8-0", target, "v1.14.9", func(f *ClusterFacts) { f.DNSTag = "v1.13.0" }, ""},
+		{"another kube-proxy, but there is none", "3.6.8-0", "v1.36.9", "v1.14.0", func(f *ClusterFacts) { f.ProxyImage = "" }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			list(tt.etcd, tt.proxy, tt.dns)
+			now := f
+			tt.change(&now.Cluster)
+			err := session.checkImages(t.Context(), now, name)
+			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+				t.Errorf("error is %v, want %q", err, tt.want)
+			}
+		})
+	}
+	s.program("kubeadm", "echo unknown flag >&2; exit 1")
+	if err := session.checkImages(t.Context(), f, name); err == nil || !strings.HasPrefix(err.Error(), "kubeadm config images list: ") {
+		t.Errorf("error is %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -44,9 +45,10 @@ func node(name, kubelet string, change func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: corev1.NodeStatus{
-			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: kubelet},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "h"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalIP, Address: "2001:db8::1"}},
+			NodeInfo:        corev1.NodeSystemInfo{KubeletVersion: kubelet},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}},
+			Conditions:      []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "h"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalIP, Address: "2001:db8::1"}},
 		},
 	}
 	if change != nil {
@@ -106,7 +108,7 @@ func TestLeasesRenewed(t *testing.T) {
 	future := time.Now().Add(time.Hour)
 	s, client := withAPI(t, 1, 0,
 		lease("kube-system", "kube-controller-manager", "cp-1_a", future), lease("kube-system", "kube-scheduler", "cp-1_b", future))
-	holds, err := s.leasesRenewed(t.Context())
+	holds, err := s.leasesRenewed(t.Context(), Facts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +139,23 @@ func TestLeasesRenewed(t *testing.T) {
 	}
 }
 
+// Where a component elects no leader it renews no Lease, and none is waited for.
+func TestElecting(t *testing.T) {
+	f := seen(cluster(2, 0), old)
+	if got := fmt.Sprint(electing(f)); got != "[kube-controller-manager kube-scheduler]" {
+		t.Errorf("got %s", got)
+	}
+	f.host("cp-2", func(h *Host) { h.Manifests["kube-scheduler"] = Manifest{NoLease: true} })
+	if got := fmt.Sprint(electing(f)); got != "[kube-controller-manager]" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // An API that never tells the Leases ends the gate: without what was before, nothing can be proven.
 func TestLeasesThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := withAPI(t, 1, 0)
-		_, err := s.leasesRenewed(t.Context())
+		_, err := s.leasesRenewed(t.Context(), Facts{})
 		if want := `gave up after 3m0s: read Lease kube-controller-manager: leases.coordination.k8s.io "kube-controller-manager" not found`; err == nil || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
@@ -230,6 +244,10 @@ func TestUnsettled(t *testing.T) {
 			f.staged("w-1")
 			f.node("w-1", func(n *Node) { n.Ready, n.NotReady = false, "KubeletNotReady: starting" })
 			f.host("w-1", func(h *Host) { h.Missing = []string{"ctr"} })
+		}, ""},
+		{"begun for another target", func(f *Facts) {
+			f.host("w-1", func(h *Host) { h.Staged[stageDir+"/v1.36.1/kubelet.0123456789abcdef"] = true })
+			f.node("w-1", func(n *Node) { n.Ready, n.NotReady = false, "down" })
 		}, ""},
 		{"begun, and a node is cordoned", func(f *Facts) {
 			f.staged("w-1")

@@ -34,7 +34,7 @@ func DrainNode(s *Session, host string) engine.Step[Facts] {
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			if needsRestart(f, host) != "" && needsKubelet(f, host) == "" {
+			if needsRestart(f, host) != "" && needsBinary(f, host, "kubelet") == "" {
 				return fmt.Errorf("%w; the node stays cordoned, for its kubelet was already replaced", err)
 			}
 			return errors.Join(err, s.giveBack(ctx, node, log))

@@ -44,6 +44,9 @@ func TestAFailedDrainGivesTheNodeBack(t *testing.T) {
 			f.arrived("w-1")
 			f.node("w-1", func(n *Node) { n.Kubelet = old })
 		}, true, drain.Cordoned, nil, "; the node stays cordoned, for its kubelet was already replaced"},
+		{"its kubelet was replaced, its kubectl not", cordoned(drain.Cordoned), func(f Facts) {
+			f.host("w-1", func(h *Host) { h.binary("kubelet", target) })
+		}, true, drain.Cordoned, nil, "; the node stays cordoned, for its kubelet was already replaced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,7 +113,7 @@ func TestWindowOfANode(t *testing.T) {
 }
 
 func TestLeft(t *testing.T) {
-	s, _ := withAPI(t, 1, 3, kubeadmConfigMap("kubernetesVersion: v1.36.3\n"),
+	s, _ := withAPI(t, 1, 4, kubeadmConfigMap("kubernetesVersion: v1.36.3\n"),
 		node(nodeName("cp-1"), target, nil),
 		node(nodeName("w-1"), target, func(n *corev1.Node) {
 			n.Spec.Unschedulable, n.Annotations = true, map[string]string{drain.WindowAnnotation: drain.Cordoned}
@@ -118,6 +121,9 @@ func TestLeft(t *testing.T) {
 		}),
 		node(nodeName("w-2"), old, func(n *corev1.Node) { n.Spec.Unschedulable = true }),
 		node(nodeName("w-3"), old, nil),
+		node(nodeName("w-4"), old, func(n *corev1.Node) {
+			n.Spec.Unschedulable, n.Annotations = true, map[string]string{drain.WindowAnnotation: drain.FoundCordoned}
+		}),
 	)
 	s.base = seen(s.Cluster, old)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -127,6 +133,7 @@ func TestLeft(t *testing.T) {
 		"w-1: kubelet v1.36.3, cordoned by kuberung and not released yet, not Ready",
 		"w-2: kubelet v1.35.4, cordoned by somebody else",
 		"w-3: kubelet v1.35.4",
+		"w-4: kubelet v1.35.4, cordoned by somebody else",
 	}
 	if d := cmp.Diff(want, s.Left(ctx)); d != "" {
 		t.Errorf("left (-want +got):\n%s", d)

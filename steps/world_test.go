@@ -68,7 +68,7 @@ func seen(c *config.Cluster, at string) Facts {
 			seen.Binaries[name] = Binary{Path: "/usr/bin/" + name, Version: at}
 		}
 		for _, dir := range []string{"/var/lib", "/etc/kubernetes", "/usr/bin", "/var/lib/containerd"} {
-			seen.Free = append(seen.Free, Disk{dir, 100 << 30})
+			seen.Free = append(seen.Free, Disk{dir, "/", 100 << 30})
 		}
 		if h.Role == config.ControlPlane {
 			for _, component := range controlPlaneComponents {
