@@ -18,7 +18,10 @@ func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	signal.Ignore(syscall.SIGPIPE) // a reader of our output that goes away must not stop the run
 	go func() {
 		<-signals

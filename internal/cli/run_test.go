@@ -184,6 +184,93 @@ func TestTheRecordOfARun(t *testing.T) {
 	}
 }
 
+// finished are the facts of the cluster in clusterFile, all of it at the target.
+func finished() steps.Facts {
+	h := steps.Host{
+		Name: "cp-1", Role: config.ControlPlane, NodeName: "node-a", APIVersion: "v1.36.3",
+		Binaries: map[string]steps.Binary{"kubelet": {Path: "/usr/bin/kubelet", Version: "v1.36.3"}}, Manifests: map[string]steps.Manifest{},
+	}
+	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"} {
+		h.Manifests[component] = steps.Manifest{Image: "registry.k8s.io/" + component + ":v1.36.3"}
+	}
+	return steps.Facts{Target: "v1.36.3", Hosts: map[string]steps.Host{"cp-1": h}, Cluster: steps.ClusterFacts{
+		KubeadmVersion: "v1.36.3", Nodes: map[string]steps.Node{"node-a": {Name: "node-a", Kubelet: "v1.36.3", Ready: true}},
+	}}
+}
+
+// After the last step only a look that leaves nothing to do says that the cluster is at the target.
+func TestArrived(t *testing.T) {
+	c, err := config.Parse("prod.yaml", []byte(clusterFile(1)), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := errors.New("connection refused")
+	tests := []struct {
+		name   string
+		change func(*steps.Facts)
+		code   int
+		want   string
+		out    string
+	}{
+		{"all is done", func(*steps.Facts) {}, codeDone, "", ""},
+		{"the cluster does not answer", func(f *steps.Facts) { f.Cluster = steps.ClusterFacts{Err: lost} }, codeFailed,
+			"every step is done, but the cluster could not be asked once more: connection refused", ""},
+		{"a host does not answer", func(f *steps.Facts) { f.Hosts["cp-1"] = steps.Host{Err: lost} }, codeFailed,
+			"every step is done, but cp-1 could not be asked once more: connection refused", ""},
+		{"kubelet put back meanwhile", func(f *steps.Facts) { f.Cluster.Nodes["node-a"] = steps.Node{Name: "node-a", Kubelet: "v1.35.4"} }, codeStopped,
+			"every planned step is done, but meanwhile there is more to do, as listed: run the same command again",
+			"restart the kubelet; the running kubelet is v1.35.4\n"},
+		{"an add-on still on its way", func(f *steps.Facts) { f.Cluster.Rollout = "kube-proxy is new on 1 of 2 nodes" }, codeStopped,
+			"every planned step is done, but meanwhile there is more to do, as listed: run the same command again",
+			"wait until kube-proxy and CoreDNS have rolled out everywhere and DNS answers\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := finished()
+			tt.change(&f)
+			var out strings.Builder
+			err := arrived(Process{Out: &out}, c, f)
+			if got, text := codeOf(err); got != tt.code || text != tt.want {
+				t.Errorf("got %d, %q, want %d, %q", got, text, tt.code, tt.want)
+			}
+			if !strings.Contains(out.String(), tt.out) || tt.out == "" && out.String() != "" {
+				t.Errorf("said\n%s\nwant %q in it", out.String(), tt.out)
+			}
+		})
+	}
+}
+
+// codeOf gives the exit code and the text of what a command returns.
+func codeOf(err error) (int, string) {
+	if err == nil {
+		return codeDone, ""
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code, err.Error()
+	}
+	return codeFailed, err.Error()
+}
+
+// A run in which nothing failed asks once more before it says that the cluster is at the target.
+func TestARunLooksOnceMore(t *testing.T) {
+	c, err := config.Parse("prod.yaml", []byte(clusterFile(closedPort(t))), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := steps.Open(c)
+	defer s.Close()
+	var out strings.Builder
+	err = run(t.Context(), Process{Out: &out}, c, s, nil, document())
+	code, text := codeOf(err)
+	if code != codeFailed || !strings.HasPrefix(text, "every step is done, but cp-1 could not be asked once more: ") {
+		t.Errorf("got %d, %q", code, text)
+	}
+	if strings.Contains(out.String(), "prod is at") {
+		t.Errorf("it says\n%s", out.String())
+	}
+}
+
 // Two runs never share a record, and none is ever written over.
 func TestRecordsAreNeverShared(t *testing.T) {
 	data, now := t.TempDir(), time.Date(2026, 12, 1, 0, 52, 24, 7e6, time.FixedZone("", 3600))

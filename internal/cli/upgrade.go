@@ -112,22 +112,30 @@ func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Sessi
 	if err != nil {
 		return outcome(ctx, p, cluster, s, err)
 	}
-	return arrived(ctx, p, cluster, s, time.Since(began))
+	if err := arrived(p, cluster, s.Observe(ctx)); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Out, "\n%s is at %s, after %s.\n", cluster.Name, cluster.Target, time.Since(began).Round(time.Second))
+	for _, line := range s.Left(ctx) {
+		fmt.Fprintf(p.Out, "  %s\n", line)
+	}
+	return nil
 }
 
-// arrived looks once more: only a cluster that leaves nothing to plan is at the target.
-func arrived(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, took time.Duration) error {
-	facts := s.Observe(ctx)
+// arrived judges what was observed after the last step: only a cluster that could be asked and leaves
+// nothing to plan is at the target.
+func arrived(p Process, cluster *config.Cluster, facts steps.Facts) error {
+	for _, h := range cluster.Hosts {
+		if err := facts.Hosts[h.Name].Err; err != nil {
+			return fmt.Errorf("every step is done, but %s could not be asked once more: %w", h.Name, err)
+		}
+	}
 	if facts.Cluster.Err != nil {
 		return fmt.Errorf("every step is done, but the cluster could not be asked once more: %w", facts.Cluster.Err)
 	}
-	if left := steps.Plan(cluster, facts, s); len(left) > 0 {
+	if left := steps.Plan(cluster, facts, nil); len(left) > 0 {
 		newPlanDocument(facts, left).write(p.Out, cluster.Name)
 		return &exitError{codeStopped, errors.New("every planned step is done, but meanwhile there is more to do, as listed: run the same command again")}
-	}
-	fmt.Fprintf(p.Out, "\n%s is at %s, after %s.\n", cluster.Name, cluster.Target, took.Round(time.Second))
-	for _, line := range s.Left(ctx) {
-		fmt.Fprintf(p.Out, "  %s\n", line)
 	}
 	return nil
 }
