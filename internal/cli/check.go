@@ -24,8 +24,9 @@ func checkCommand(p Process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			s, facts, err := look(c.Context, p, cluster)
+			s := steps.Open(cluster)
 			defer s.Close()
+			facts, err := look(c.Context, p, s)
 			if err != nil {
 				return err
 			}

@@ -54,16 +54,15 @@ func loadCluster(c *cli.Context) (*config.Cluster, error) {
 	return cluster, nil
 }
 
-// look opens a session and observes everything. Stopping meanwhile is safe: nothing is changed.
-func look(ctx context.Context, p Process, cluster *config.Cluster) (*steps.Session, steps.Facts, error) {
+// look observes everything. Stopping meanwhile is safe: nothing is changed.
+func look(ctx context.Context, p Process, s *steps.Session) (steps.Facts, error) {
 	ctx, cancel := stoppable(ctx, p.Stop)
 	defer cancel()
-	s := steps.Open(cluster)
 	facts := s.Observe(ctx)
 	if ctx.Err() != nil {
-		return s, facts, &exitError{codeInterrupted, context.Cause(ctx)}
+		return facts, &exitError{codeInterrupted, context.Cause(ctx)}
 	}
-	return s, facts, nil
+	return facts, nil
 }
 
 var errBlocked = errors.New("a check said no; nothing was changed")
