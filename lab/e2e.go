@@ -115,6 +115,7 @@ func (c endToEnd) attempt(ctx context.Context, shape string, measured *table) (e
 			return fmt.Errorf("prepare the cluster: %w", err)
 		}
 		defer os.RemoveAll(b.scratch)
+		favourObserver()
 		return c.run(ctx, b)
 	})
 }
