@@ -120,6 +120,24 @@ func TestPodsWell(t *testing.T) {
 	wantHolds(t, s.podsWell("n", ClusterFacts{}), "error: list the pods of node n: etcdserver: leader changed")
 }
 
+// A node is proven against the photo that was taken before, not against what is there meanwhile.
+func TestAwaitNodeComparesWithThePhoto(t *testing.T) {
+	s := newStand(t)
+	session := s.open(config.Worker)
+	name, start := nodeName("w-1"), time.Now().Truncate(time.Second)
+	session.client = fake.NewClientset(node(name, target, nil), lease("kube-node-lease", name, name, start.Add(time.Second)))
+	s.note("kubelet-state", "active\n")
+	s.note("kubelet-started", start.UTC().Format("Mon 2006-01-02 15:04:05 MST")+"\n")
+	s.program("crictl", `echo '{"status":{"conditions":[{"type":"RuntimeReady","status":true}]}}'`)
+	now := seen(session.Cluster, target)
+	photo := now
+	photo.Cluster.Daemons = map[string]bool{name + " shop/net": true}
+	want := "DaemonSet shop/net has no Ready pod on node node-of-w-1, as it had before"
+	if got := firstReason(t, AwaitNode(session, "w-1", photo), now); got != want {
+		t.Errorf("it waits for %q, want %q", got, want)
+	}
+}
+
 func TestHealthz(t *testing.T) {
 	s := newStand(t)
 	session := s.open(config.ControlPlane)

@@ -171,17 +171,16 @@ var etcdFloors = []struct{ to, atLeast, source string }{
 }
 
 func etcdMayMove(c *config.Cluster, f Facts) []Finding {
-	oldest := f.Cluster.Etcd.Oldest
-	if oldest == "" || f.Cluster.EtcdTag != "" {
-		return nil
-	}
-	wanted := ""
+	oldest, wanted := f.Cluster.Etcd.Oldest, ""
 	for _, h := range controlPlanes(c) {
-		wanted = f.Artifacts.Image(f.Hosts[h.Name].Arch, "etcd")
+		wanted = wantedEtcd(f, f.Hosts[h.Name].Arch)
+	}
+	if wanted == "" {
+		return nil // what is missing is told with the artifacts
 	}
 	var found []Finding
 	for _, floor := range etcdFloors {
-		if older(oldest, floor.to) && !older(wanted, floor.to) && wanted != "" && older(oldest, floor.atLeast) {
+		if !older(wanted, floor.to) && older(oldest, floor.atLeast) {
 			found = append(found, block(wholeCluster, fmt.Sprintf("etcd is %s, and must be %s before it goes to %s (%s)", oldest, floor.atLeast, wanted, floor.source),
 				"move etcd there first: etcd.local.imageTag in kubeadm-config, then kubeadm upgrade apply of the version that runs"))
 		}

@@ -129,6 +129,12 @@ func TestChecksOfHosts(t *testing.T) {
 }
 
 func TestChecksOfTheCluster(t *testing.T) {
+	etcd := func(oldest, staged, pinned string) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Etcd.Oldest, f.Cluster.EtcdTag = oldest, pinned
+			f.Artifacts.Files = append([]Artifact{{Arch: "amd64", Name: "etcd.tar", SHA256: strings.Repeat("a", 64), Images: []string{"etcd:" + staged}}}, f.Artifacts.Files...)
+		}
+	}
 	node := func(host string, change func(*Node)) func(*config.Cluster, *Facts) {
 		return func(_ *config.Cluster, f *Facts) { f.node(host, change) }
 	}
@@ -204,15 +210,16 @@ func TestChecksOfTheCluster(t *testing.T) {
 		{"a component is not well", func(_ *config.Cluster, f *Facts) {
 			f.host("cp-2", func(h *Host) { h.Sick = []string{"kube-scheduler of cp-2: connection refused"} })
 		}, []string{"block | control-plane-healthy | cp-2 (prod.yaml:6:5) | kube-scheduler of cp-2: connection refused"}},
-		{"etcd is too old for the next one", func(_ *config.Cluster, f *Facts) {
-			f.Cluster.Etcd.Oldest = "3.6.10"
-			f.Artifacts.Files = append([]Artifact{{Arch: "amd64", Name: "etcd.tar", SHA256: strings.Repeat("a", 64), Images: []string{"etcd:3.7.0-0"}}}, f.Artifacts.Files...)
-		}, []string{"block | etcd-may-move | cluster | etcd is 3.6.10, and must be 3.6.11 before it goes to 3.7.0-0 (https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/)"}},
-		{"etcd is new enough for the next one", func(_ *config.Cluster, f *Facts) {
-			f.Cluster.Etcd.Oldest = "3.6.11"
-			f.Artifacts.Files = append([]Artifact{{Arch: "amd64", Name: "etcd.tar", SHA256: strings.Repeat("a", 64), Images: []string{"etcd:3.7.1-0"}}}, f.Artifacts.Files...)
-		}, nil},
-		{"etcd stays in its minor", func(_ *config.Cluster, f *Facts) { f.Cluster.Etcd.Oldest = "3.6.6" }, nil},
+		{"etcd is too old for the next one", etcd("3.6.10", "3.7.0-0", ""),
+			[]string{"block | etcd-may-move | cluster | etcd is 3.6.10, and must be 3.6.11 before it goes to 3.7.0-0 (https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/)"}},
+		{"etcd is new enough for the next one", etcd("3.6.11", "3.7.1-0", ""), nil},
+		{"etcd stays in its minor", etcd("3.6.6", "3.6.8-0", ""), nil},
+		{"etcd is pinned to its minor", etcd("3.6.6", "3.7.1-0", "3.6.8-0"), nil},
+		{"etcd is pinned to the next one", etcd("3.6.6", "3.6.8-0", "3.7.1-0"),
+			[]string{"block | etcd-may-move | cluster | etcd is 3.6.6, and must be 3.6.11 before it goes to 3.7.1-0 (https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/)"}},
+		{"which etcd there will be is not known", func(_ *config.Cluster, f *Facts) {
+			f.Cluster.Etcd.Oldest, f.Artifacts = "3.6.6", Artifacts{Problems: []string{"there is no such directory"}}
+		}, []string{"block | artifacts-present | prod.yaml:3:12 | there is no such directory"}},
 		{"a workload that is not whole", func(_ *config.Cluster, f *Facts) {
 			f.Cluster.Workloads = map[string]Workload{"Deployment shop/web": {3, 2}, "Deployment shop/db": {1, 1}}
 		}, []string{"warn  | workloads-ready | cluster | Deployment shop/web has 2 of 3 replicas ready"}},

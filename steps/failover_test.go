@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// No test needs, or minds, a proxy of the environment. It is read once in the life of a process.
+func TestMain(m *testing.M) {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		os.Setenv(name, "http://proxy.invalid:3128")
+	}
+	os.Exit(m.Run())
+}
 
 // ask sends one request as client-go does, and gives status and body.
 func ask(t *testing.T, rt http.RoundTripper, method, body string) (string, error) {

@@ -129,6 +129,7 @@ func TestCompareEndpoints(t *testing.T) {
 		{"not ready and not served", web, []corev1.Pod{pod("web-1", "p1", false, app)}, []discoveryv1.EndpointSlice{slice("web", no, "p1")}, ""},
 		{"another pod's labels", web, []corev1.Pod{pod("db-1", "p1", true, map[string]string{"app": "db"})}, nil, ""},
 		{"another namespace", web, []corev1.Pod{elsewhere}, nil, ""},
+		{"another namespace's pod on the node", web, []corev1.Pod{elsewhere, remote}, nil, ""},
 		{"another service's slice", web, []corev1.Pod{pod("web-1", "p1", true, app)}, []discoveryv1.EndpointSlice{slice("db", yes, "p1")},
 			"pod shop/web-1 is Ready, but Service web does not send to it yet"},
 		{"an endpoint that is no pod", web, []corev1.Pod{pod("web-1", "p1", true, app)}, []discoveryv1.EndpointSlice{nameless}, ""},

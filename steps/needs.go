@@ -81,10 +81,7 @@ func needsManifest(f Facts, h Host, component string) string {
 	tag, want := tagOf(m.Image), f.Target
 	if component == "etcd" {
 		// kubeadm leaves an etcd alone that is newer than its own.
-		want = f.Artifacts.Image(h.Arch, "etcd")
-		if f.Cluster.EtcdTag != "" {
-			want = f.Cluster.EtcdTag // pinned: kubeadm goes there and no further
-		}
+		want = wantedEtcd(f, h.Arch)
 		if want == "" || !older(tag, want) {
 			return ""
 		}
@@ -93,6 +90,14 @@ func needsManifest(f Facts, h Host, component string) string {
 		return ""
 	}
 	return component + " is " + orUnknown(tag)
+}
+
+// wantedEtcd is the tag that kubeadm takes etcd to: the one pinned in its configuration, else its own.
+func wantedEtcd(f Facts, arch string) string {
+	if f.Cluster.EtcdTag != "" {
+		return f.Cluster.EtcdTag
+	}
+	return f.Artifacts.Image(arch, "etcd")
 }
 
 // needsApply says what is left for the host where `kubeadm upgrade apply` runs.

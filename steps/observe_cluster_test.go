@@ -46,6 +46,29 @@ func TestReadCluster(t *testing.T) {
 	}
 }
 
+// A rollout that is not complete is told, kube-proxy's first.
+func TestReadClusterTellsRollouts(t *testing.T) {
+	const proxyLeft, dnsLeft = "kube-proxy is new on 1 of 2 nodes", "CoreDNS: 1 of 2 replicas are new, 2 available, 3 in all"
+	for _, tt := range []struct {
+		name          string
+		nodes, copies int32 // that are new
+		want          string
+	}{
+		{"complete", 2, 2, ""},
+		{"kube-proxy", 1, 2, proxyLeft},
+		{"CoreDNS", 2, 1, dnsLeft},
+		{"both", 1, 1, proxyLeft},
+	} {
+		proxy, dns := addOnObjects()
+		proxy.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: tt.nodes, NumberAvailable: 2, NumberReady: 2}
+		dns.Status = appsv1.DeploymentStatus{Replicas: 4 - tt.copies, UpdatedReplicas: tt.copies, AvailableReplicas: 2}
+		_, client := withAPI(t, 1, 0, proxy, dns, kubeadmConfigMap("kubernetesVersion: v1.36.3\n"))
+		if got, err := readCluster(t.Context(), client); err != nil || got.Rollout != tt.want {
+			t.Errorf("%s: got %q, %v, want %q", tt.name, got.Rollout, err, tt.want)
+		}
+	}
+}
+
 // A cluster may have neither kube-proxy nor CoreDNS, and its etcd elsewhere.
 func TestReadClusterWithoutAddOns(t *testing.T) {
 	_, client := withAPI(t, 1, 0, kubeadmConfigMap("kubernetesVersion: v1.35.4\netcd:\n  external:\n    endpoints: [https://10.9.9.9:2379]\n"))

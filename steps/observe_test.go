@@ -73,6 +73,9 @@ func standCluster(t *testing.T) (*stand, *Session, *cloud) {
 	for name, text := range map[string]string{"ca.crt": certificatePEM(a.cert), "healthcheck-client.crt": admin, "healthcheck-client.key": keyPEM} {
 		s.file("/etc/kubernetes/pki/etcd/"+name, text)
 	}
+	network := pod("net-abc", "p", true, nil)
+	network.Spec.NodeName = "node-a"
+	network.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "net", UID: "d", Controller: ptr(true)}}
 	list := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
 	c := &cloud{asked: map[string]int{}, objects: map[string]any{
 		"/version":      map[string]string{"gitVersion": old},
@@ -82,7 +85,7 @@ func standCluster(t *testing.T) (*stand, *Session, *cloud) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: ptr(int32(2))}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2},
 		}}},
 		"/apis/apps/v1/statefulsets":           appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{Kind: "StatefulSetList", APIVersion: "apps/v1"}},
-		"/api/v1/pods":                         corev1.PodList{TypeMeta: list("PodList")},
+		"/api/v1/pods":                         corev1.PodList{TypeMeta: list("PodList"), Items: []corev1.Pod{network}},
 		"/apis/policy/v1/poddisruptionbudgets": policyv1.PodDisruptionBudgetList{TypeMeta: metav1.TypeMeta{Kind: "PodDisruptionBudgetList", APIVersion: "policy/v1"}},
 	}}
 	server := httptest.NewUnstartedServer(c)
@@ -142,6 +145,9 @@ func TestObserveThroughSSHAlone(t *testing.T) {
 	}
 	if again.Hosts["cp-1"].APIVersion != target || again.Node("cp-1").Kubelet != target {
 		t.Errorf("host %+v, node %+v, want the new versions", again.Hosts["cp-1"], again.Node("cp-1"))
+	}
+	if d := cmp.Diff(map[string]bool{"node-a shop/net": true}, again.Cluster.Daemons); d != "" {
+		t.Errorf("the DaemonSets that were Ready (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(f.Cluster.Workloads, again.Cluster.Workloads); d != "" || c.asked["/apis/apps/v1/deployments"] != 1 {
 		t.Errorf("the photo was taken %d times, differs:\n%s", c.asked["/apis/apps/v1/deployments"], d)

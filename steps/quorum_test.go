@@ -145,13 +145,13 @@ func (m *etcdMember) Alarm(context.Context, *pb.AlarmRequest) (*pb.AlarmResponse
 	return &pb.AlarmResponse{}, nil
 }
 
-// reason runs a gate until it says what it waits for; "" if it lets pass.
-func (q *quorum) reason(gate engine.Step[Facts]) string {
-	q.t.Helper()
-	ctx, cancel := context.WithCancelCause(q.t.Context())
+// firstReason runs a gate until it says what it waits for; "" if it lets pass.
+func firstReason(t *testing.T, gate engine.Step[Facts], f Facts) string {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
 	heard := errors.New("heard")
 	reason := ""
-	err := gate.Run(ctx, q.facts, func(format string, args ...any) {
+	err := gate.Run(ctx, f, func(format string, args ...any) {
 		if reason == "" {
 			reason = strings.TrimPrefix(fmt.Sprintf(format, args...), "waiting: ")
 		}
@@ -159,7 +159,7 @@ func (q *quorum) reason(gate engine.Step[Facts]) string {
 	})
 	cancel(nil)
 	if err != nil && !errors.Is(err, heard) {
-		q.t.Error(err)
+		t.Error(err)
 	}
 	return reason
 }
@@ -216,7 +216,7 @@ func TestGatesOfControlPlanes(t *testing.T) {
 			q.ill, q.version = map[string]bool{}, map[string]string{}
 			tt.is(q)
 			q.mu.Unlock()
-			if got := q.reason(tt.gate(q.session)); got != tt.want {
+			if got := firstReason(t, tt.gate(q.session), q.facts); got != tt.want {
 				t.Errorf("it waits for %q, want %q", got, tt.want)
 			}
 		})

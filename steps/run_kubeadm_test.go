@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
@@ -100,6 +101,34 @@ registry.k8s.io/kube-apiserver:v1.36.3 registry.k8s.io/etcd:%s registry.k8s.io/k
 	s.program("kubeadm", "echo unknown flag >&2; exit 1")
 	if err := session.checkImages(t.Context(), f, name); err == nil || !strings.HasPrefix(err.Error(), "kubeadm config images list: ") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// A control plane whose kubeadm would use what was not staged is left as it is.
+func TestImagesAreCheckedBeforeKubeadmRuns(t *testing.T) {
+	for _, apply := range []bool{true, false} {
+		s, session, f, name := kubeadmStand(t, config.ControlPlane)
+		session.client = fake.NewClientset(kubeadmConfigMap("kubernetesVersion: v1.36.3\n"))
+		s.program("kubeadm", `echo "kubeadm $*" >>"$FAKE/log"; echo registry.k8s.io/etcd:3.6.9-0`)
+		err := UpgradeControlPlane(session, name, needsControlPlane, apply).Run(t.Context(), f, quiet)
+		if err == nil || !strings.HasPrefix(err.Error(), "kubeadm v1.36.3 uses etcd 3.6.9-0, but ") {
+			t.Errorf("error is %v", err)
+		}
+		if d := cmp.Diff([]string{"kubeadm config images list --kubernetes-version v1.36.3"}, s.ran()); d != "" {
+			t.Errorf("ran (-want +got):\n%s", d)
+		}
+	}
+}
+
+// What a site has removed is not brought back by a run of kubeadm.
+func TestARunSkipsAbsentAddOns(t *testing.T) {
+	s, session, f, name := kubeadmStand(t, config.ControlPlane)
+	f.Cluster.ProxyImage = ""
+	if err := session.runKubeadm(t.Context(), f, name, true, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.noted("config"), "  skipPhases:\n  - addon/kube-proxy\n"; !strings.Contains(got, want) || strings.Contains(got, "coredns") {
+		t.Errorf("the configuration is\n%s\nwant in it\n%s", got, want)
 	}
 }
 
