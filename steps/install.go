@@ -26,7 +26,10 @@ func (s *Session) install(ctx context.Context, f Facts, host string, log engine.
 		if !found || !have {
 			continue
 		}
-		from := orUnknown(old.Version)
+		from := old.Version
+		if from == "" {
+			from = "unknown"
+		}
 		_, err := s.host(host).Script(ctx, hosts.Script{
 			Text: installScript, Sudo: true, Timeout: 5 * time.Minute,
 			Args: []string{art.stagedAt(f.Target), art.SHA256, old.Path, path.Join(previousDir, from)},

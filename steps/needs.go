@@ -65,7 +65,10 @@ func needsControlPlane(f Facts, host string) string {
 		}
 	}
 	if len(why) == 0 && h.APIVersion != f.Target {
-		return "its API server answers " + orUnknown(h.APIVersion)
+		if h.APIVersion == "" {
+			return "its API server does not answer"
+		}
+		return "its API server answers " + h.APIVersion
 	}
 	return strings.Join(why, ", ")
 }

@@ -36,7 +36,7 @@ func TestNeeds(t *testing.T) {
 		}, "its API server answers v1.35.4"},
 		{"the API server does not say", needsControlPlane, "cp-1", func(f Facts) {
 			f.host("cp-1", func(h *Host) { h.APIVersion = "" })
-		}, "its API server answers of unknown version"},
+		}, "its API server does not answer"},
 		{"etcd is old", needsControlPlane, "cp-1", func(f Facts) {
 			f.host("cp-1", func(h *Host) { h.Manifests["etcd"] = manifest("etcd", old) })
 		}, "etcd is 3.6.6-0"},
