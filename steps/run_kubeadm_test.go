@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes/fake"
@@ -108,6 +109,7 @@ registry.k8s.io/kube-apiserver:v1.36.3 registry.k8s.io/etcd:%s registry.k8s.io/k
 func TestImagesAreCheckedBeforeKubeadmRuns(t *testing.T) {
 	for _, apply := range []bool{true, false} {
 		s, session, f, name := kubeadmStand(t, config.ControlPlane)
+		session.Cluster.Timeouts.Gate = time.Millisecond // nothing is waited for here
 		session.client = fake.NewClientset(kubeadmConfigMap("kubernetesVersion: v1.36.3\n"))
 		s.program("kubeadm", `echo "kubeadm $*" >>"$FAKE/log"; echo registry.k8s.io/etcd:3.6.9-0`)
 		err := UpgradeControlPlane(session, name, needsControlPlane, apply).Run(t.Context(), f, quiet)
