@@ -99,6 +99,41 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A stop while the facts of a lane are read: what they show decides whether it is begun at all.
+func TestStopWhileFactsAreRead(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		done []string
+		ran  []string
+	}{
+		{"nothing was begun", nil, nil},
+		{"its window is open", []string{"a/cordon", "a/install"}, []string{"a/await-start", "a/drain", "a/restart", "a/await-node", "a/uncordon"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(tt.done...)
+				stop := make(chan struct{})
+				timer := time.AfterFunc(time.Second, func() { close(stop) })
+				defer timer.Stop()
+				err := Run(t.Context(), one(1, w.node("a"), w.node("b")), Options[facts]{
+					Stop: stop,
+					Emit: func(Event) {},
+					Observe: func(ctx context.Context, target string) (facts, error) {
+						<-time.After(time.Minute)
+						return w.observe(ctx, target)
+					},
+				})
+				if err != ErrStopped {
+					t.Errorf("error is %v, want ErrStopped itself", err)
+				}
+				if d := cmp.Diff(tt.ran, w.ran); d != "" {
+					t.Errorf("ran (-want +got):\n%s", d)
+				}
+			})
+		})
+	}
+}
+
 func TestStopNamesItselfOnceForSeveralLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
