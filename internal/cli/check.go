@@ -11,41 +11,24 @@ import (
 )
 
 func checkCommand(p Process) *cli.Command {
-	return &cli.Command{
-		Name:  "check",
-		Usage: "say all that stands in the way; changes nothing",
-		Flags: append(clusterFlags(), outputFlag()),
-		Action: func(c *cli.Context) error {
-			inJSON, err := asJSON(c)
-			if err != nil {
+	return lookCommand(p, "check", "say all that stands in the way; changes nothing", func(v view) error {
+		blocked := steps.Blocked(v.found)
+		if v.inJSON {
+			if err := writeFindingsJSON(p.Out, v.found); err != nil {
 				return err
 			}
-			cluster, err := loadCluster(c)
-			if err != nil {
-				return err
+		} else {
+			writeFindings(p.Out, v.found)
+			if !blocked {
+				fmt.Fprintf(p.Out, "Nothing stands in the way of %s: %d hosts, %d nodes, everything was asked.\n",
+					v.facts.Target, len(v.cluster.Hosts), len(v.facts.Cluster.Nodes))
 			}
-			s := steps.Open(cluster)
-			defer s.Close()
-			facts, err := look(c.Context, p, s)
-			if err != nil {
-				return err
-			}
-			found := steps.Check(cluster, facts)
-			if inJSON {
-				err = writeFindingsJSON(p.Out, found)
-			} else {
-				writeFindings(p.Out, found)
-				if len(found) == 0 {
-					fmt.Fprintf(p.Out, "Nothing stands in the way of %s: %d hosts, %d nodes, everything was asked.\n",
-						facts.Target, len(cluster.Hosts), len(facts.Cluster.Nodes))
-				}
-			}
-			if err == nil && steps.Blocked(found) {
-				err = &exitError{codeCheck, errBlocked}
-			}
-			return err
-		},
-	}
+		}
+		if blocked {
+			return &exitError{codeCheck, errBlocked}
+		}
+		return nil
+	})
 }
 
 // writeFindings prints a finding as a short paragraph: a table would cut or wrap what matters.

@@ -54,15 +54,40 @@ func loadCluster(c *cli.Context) (*config.Cluster, error) {
 	return cluster, nil
 }
 
-// look observes everything. Stopping meanwhile is safe: nothing is changed.
-func look(ctx context.Context, p Process, s *steps.Session) (steps.Facts, error) {
-	ctx, cancel := stoppable(ctx, p.Stop)
-	defer cancel()
-	facts := s.Observe(ctx)
-	if ctx.Err() != nil {
-		return facts, &exitError{codeInterrupted, context.Cause(ctx)}
+// view is what a command that only looks has to go by.
+type view struct {
+	cluster *config.Cluster
+	facts   steps.Facts
+	found   []steps.Finding
+	inJSON  bool
+}
+
+// lookCommand is a command that observes the whole cluster and says something of it. It changes
+// nothing, so stopping it is safe at any time.
+func lookCommand(p Process, name, usage string, say func(view) error) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage,
+		Flags: append(clusterFlags(), outputFlag()),
+		Action: func(c *cli.Context) error {
+			inJSON, err := asJSON(c)
+			if err != nil {
+				return err
+			}
+			cluster, err := loadCluster(c)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := stoppable(c.Context, p.Stop)
+			defer cancel()
+			s := steps.Open(cluster)
+			defer s.Close()
+			facts := s.Observe(ctx)
+			if ctx.Err() != nil {
+				return &exitError{codeInterrupted, context.Cause(ctx)}
+			}
+			return say(view{cluster, facts, steps.Check(cluster, facts), inJSON})
+		},
 	}
-	return facts, nil
 }
 
 var errBlocked = errors.New("a check said no; nothing was changed")

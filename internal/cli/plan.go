@@ -13,39 +13,19 @@ import (
 )
 
 func planCommand(p Process) *cli.Command {
-	return &cli.Command{
-		Name:  "plan",
-		Usage: "say what upgrade would do, step by step and why; changes nothing",
-		Flags: append(clusterFlags(), outputFlag()),
-		Action: func(c *cli.Context) error {
-			inJSON, err := asJSON(c)
-			if err != nil {
-				return err
-			}
-			cluster, err := loadCluster(c)
-			if err != nil {
-				return err
-			}
-			s := steps.Open(cluster)
-			defer s.Close()
-			facts, err := look(c.Context, p, s)
-			if err != nil {
-				return err
-			}
-			found := steps.Check(cluster, facts)
-			if steps.Blocked(found) {
-				writeFindings(p.Err, found)
-				return &exitError{codeCheck, errBlocked}
-			}
-			doc := newPlanDocument(facts, steps.Plan(cluster, facts, s))
-			if inJSON {
-				return writeJSON(p.Out, doc)
-			}
-			writeFindings(p.Err, found)
-			doc.write(p.Out, cluster.Name)
-			return nil
-		},
-	}
+	return lookCommand(p, "plan", "say what upgrade would do, step by step and why; changes nothing", func(v view) error {
+		if steps.Blocked(v.found) {
+			writeFindings(p.Err, v.found)
+			return &exitError{codeCheck, errBlocked}
+		}
+		doc := newPlanDocument(v.facts, steps.Plan(v.cluster, v.facts, nil)) // no step of it will run
+		if v.inJSON {
+			return writeJSON(p.Out, doc)
+		}
+		writeFindings(p.Err, v.found)
+		doc.write(p.Out, v.cluster.Name)
+		return nil
+	})
 }
 
 // planDocument is a plan as `kuberung plan --output json` prints it and a run keeps it.
