@@ -56,7 +56,7 @@ func TestHostKeyUnknown(t *testing.T) {
 	other := startServer(t, nil)
 	offered := ssh.FingerprintSHA256(s.key.PublicKey())
 	for _, file := range []string{filepath.Join(s.dir, "absent"), other.files["known_hosts"]} {
-		h := s.host(t, func(c *Config) { c.KnownHostsFile = file })
+		h := s.host(t, func(c *Config) { c.KnownHostsFiles = []string{file} })
 		wantError(t, h.Connect(t.Context()), ErrHostKeyUnknown, "cp1", s.addr.String(), file, offered, "ssh-keyscan -t ed25519 -p", "ssh-keygen -lf")
 	}
 }
@@ -129,14 +129,14 @@ func TestAuth(t *testing.T) {
 		filepath.Join(s.dir, "absent"): {"absent"},
 		"":                             {"SSH_AUTH_SOCK"},
 	} {
-		wantError(t, s.host(t, func(c *Config) { c.KeyFile = name }).Connect(t.Context()), ErrAuth, words...)
+		wantError(t, s.host(t, func(c *Config) { c.KeyFiles = some(name) }).Connect(t.Context()), ErrAuth, words...)
 	}
 	s.user = stranger
-	if err := s.host(t, func(c *Config) { c.KeyFile = s.files["stranger"] }).Connect(t.Context()); err != nil {
+	if err := s.host(t, func(c *Config) { c.KeyFiles = []string{s.files["stranger"]} }).Connect(t.Context()); err != nil {
 		t.Error(err)
 	}
 	s.user = serveAgent(t)
-	if err := s.host(t, func(c *Config) { c.KeyFile = "" }).Connect(t.Context()); err != nil {
+	if err := s.host(t, func(c *Config) { c.KeyFiles = nil }).Connect(t.Context()); err != nil {
 		t.Errorf("agent: %v", err)
 	}
 }
@@ -207,7 +207,7 @@ func TestStalledHandshake(t *testing.T) {
 	} {
 		t.Run(phase, func(t *testing.T) {
 			change := func(c *Config) {
-				c.Port, c.ConnectTimeout, c.KnownHostsFile = addr.Port, 200*time.Millisecond, slow.files["known_hosts"]
+				c.Port, c.ConnectTimeout, c.KnownHostsFiles = addr.Port, 200*time.Millisecond, []string{slow.files["known_hosts"]}
 			}
 			err := s.host(t, change).Connect(t.Context())
 			wantError(t, err, ErrUnreachable, phase, "no end after 200ms")
@@ -376,4 +376,11 @@ func TestChannelNeverOpens(t *testing.T) {
 	h.tune.channelLimit = 100 * time.Millisecond
 	_, err = h.Run(t.Context(), Cmd{Argv: []string{"true"}})
 	wantError(t, err, ErrConnLost, "no answer to a channel request")
+}
+
+func some(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
 }

@@ -24,11 +24,11 @@ func (h *Host) dial(ctx context.Context) (*conn, error) {
 	limit := h.cfg.ConnectTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &limitError{limit})
 	defer cancel()
-	keys, err := loadHostKeys(h.cfg.KnownHostsFile, h.target())
+	keys, err := loadHostKeys(first(h.cfg.KnownHostsFiles), h.target())
 	if err != nil {
 		return nil, h.connectError("known hosts", ErrHostKeyUnknown, err)
 	}
-	auth, done, err := authMethod(ctx, h.cfg.KeyFile)
+	auth, done, err := authMethod(ctx, first(h.cfg.KeyFiles))
 	if err != nil {
 		return nil, h.connectError("keys", ErrAuth, err)
 	}
@@ -160,4 +160,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
 }

@@ -17,22 +17,45 @@ type Config struct {
 	Port    int    // 0: 22
 	User    string // login user
 
-	// KeyFile is a private key in any form OpenSSH writes, without a passphrase.
-	// Empty: the keys of the agent at SSH_AUTH_SOCK.
-	KeyFile string
-	// KnownHostsFile in OpenSSH form; empty: ~/.ssh/known_hosts. An unknown or changed key is always an error.
-	KnownHostsFile string
-	// Sudo: privileged commands go through `sudo -n`. False: the login user must be root.
+	// KeyFiles are private keys in any form OpenSSH writes, or public ones whose private half the agent holds,
+	// offered in this order; a certificate in KEYFILE-cert.pub is offered with its key. Empty: every key of the
+	// agent, then ~/.ssh/id_ed25519, id_ecdsa and id_rsa, as far as they are there.
+	KeyFiles []string
+	// CertificateFiles are OpenSSH user certificates of these keys, or of keys of the agent.
+	CertificateFiles []string
+	// Agent is the socket of an ssh-agent; empty: SSH_AUTH_SOCK; "none": no agent.
+	Agent string
+	// KnownHostsFiles in OpenSSH form; empty: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts. A changed key is
+	// always an error.
+	KnownHostsFiles []string
+	// HostKeyAlias is the name that known_hosts has the host under; empty: address and port.
+	HostKeyAlias string
+	// AcceptNew records the key of a host that known_hosts does not know in the first of these files, and trusts
+	// it from then on. False: an unknown key is an error.
+	AcceptNew bool
+	// Jump is the way to the host: the first hop is dialled from here, each next one through the one before. A
+	// hop's own Jump and Sudo mean nothing. Hosts of one Network share the connections of equal hops.
+	Jump []Config
+	// SSHConfig is a file in the form of ssh_config(5) that fills what is empty here; "default": OpenSSH's own
+	// files; empty: none is read. What stands here wins.
+	SSHConfig string
+
+	// Sudo: privileged commands go through sudo. False: the login user must be root.
 	Sudo bool
+	// SudoPasswordFile holds the password, on its first line, for a sudo that asks; empty: a person is asked.
+	SudoPasswordFile string
+	// Relay: connections to ports of the host go through a program on it, for an sshd that forbids forwarding.
+	Relay bool
 	// ConnectTimeout covers TCP, key exchange and authentication together. 0: 10 seconds.
 	ConnectTimeout time.Duration
 
-	// Dial opens the connection SSH runs over; nil: a net.Dialer. A jump host's DialContext fits.
+	// Dial opens the connection SSH runs over, from here to the host or to the first hop; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Host is one machine behind SSH. Safe for concurrent use.
 type Host struct {
+	net  *Network
 	cfg  Config
 	tune tuning
 
@@ -63,8 +86,11 @@ const (
 	defaultTimeout  = 2 * time.Minute
 )
 
-// New describes a host. It does no I/O.
-func New(c Config) *Host {
+// New describes a host that shares nothing with others. It does no I/O.
+func New(c Config) *Host { return NewNetwork(nil).Host(c) }
+
+// newHost describes a host of a network.
+func newHost(n *Network, c Config) *Host {
 	if c.Name == "" {
 		c.Name = c.Address
 	}
@@ -78,6 +104,7 @@ func New(c Config) *Host {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
 	return &Host{
+		net:     n,
 		cfg:     c,
 		dialing: make(chan struct{}, 1),
 		tune: tuning{

@@ -132,7 +132,7 @@ func (s *server) host(t *testing.T, change func(*Config)) *Host {
 	t.Helper()
 	c := Config{
 		Name: "cp1", Address: "127.0.0.1", Port: s.addr.Port, User: "ops", Sudo: true,
-		KeyFile: s.files["key"], KnownHostsFile: s.files["known_hosts"],
+		KeyFiles: []string{s.files["key"]}, KnownHostsFiles: []string{s.files["known_hosts"]},
 	}
 	if change != nil {
 		change(&c)

@@ -50,7 +50,7 @@ func Open(c *config.Cluster) *Session {
 	for _, h := range c.Hosts {
 		s.hosts[h.Name] = hosts.New(hosts.Config{
 			Name: h.Name, Address: h.Address, Port: h.SSH.Port, User: h.SSH.User,
-			KeyFile: h.SSH.Key, KnownHostsFile: h.SSH.KnownHosts, Sudo: h.SSH.Sudo,
+			KeyFiles: some(h.SSH.Key), KnownHostsFiles: some(h.SSH.KnownHosts), Sudo: h.SSH.Sudo,
 		})
 	}
 	return s
@@ -317,4 +317,11 @@ func sorted[V any](m map[string]V) []string {
 	}
 	sort.Strings(keys)
 	return keys
+}
+
+func some(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
 }
