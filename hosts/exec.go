@@ -18,7 +18,11 @@ type request struct {
 	stdin      io.Reader // the script's standard input; nil: empty
 	privileged bool
 	limit      time.Duration
+	span       *span // told, if not nil, when the script went out and its answer began
 }
+
+// span is the time on our clock within which the host began to answer.
+type span struct{ sent, began time.Time }
 
 // searchPath is appended to the login's, which on many systems lacks sbin for everybody but root.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -82,12 +86,16 @@ func (h *Host) runOn(ctx context.Context, s *session, r request) ([]byte, error)
 	}
 	drained := collect(s, stdout, stderr)
 	fed := make(chan error, 1)
+	sent := time.Now()
 	go func() { fed <- feed(s, oneLine(h.script(r, nonce)), r.stdin) }()
 	e, err := h.await(ctx, s, stdout, fed, r)
 	if err != nil {
 		return nil, err
 	}
 	quiet(ctx, s.conn, drained, stir)
+	if r.span != nil {
+		*r.span = span{sent, stdout.firstByte()}
+	}
 	return h.result(r, e, stdout, stderr)
 }
 

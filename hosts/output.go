@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // output collects one stream of a remote program. The program's own output starts after a line that begins
@@ -13,8 +14,9 @@ type output struct {
 	nonce string
 	stir  chan<- struct{} // told, without waiting, of every write
 
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	began time.Time // when the first byte of the program's own output came
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -24,7 +26,20 @@ func (o *output) Write(p []byte) (int, error) {
 	case o.stir <- struct{}{}:
 	default:
 	}
-	return o.buf.Write(p)
+	n, err := o.buf.Write(p)
+	if o.began.IsZero() {
+		if _, body, started := cutFrame(o.buf.Bytes(), o.nonce); started && len(body) > 0 {
+			o.began = time.Now()
+		}
+	}
+	return n, err
+}
+
+// firstByte is when the program's own output began; zero if it has not.
+func (o *output) firstByte() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.began
 }
 
 // framed returns the rest of the nonce's line and all that follows it, as collected so far.
