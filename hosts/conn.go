@@ -137,14 +137,17 @@ type opened struct {
 	err  error
 }
 
-// openOnce asks once. A server can be alive and never answer (golang/go#26643): then the connection is broken.
+// openOnce asks once. A server can be alive and never answer (golang/go#26643). For a session that means that the
+// connection is broken; for a tunnel only that the other end is silent, and what else runs here must not suffer.
 func (c *conn) openOnce(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	waiting, gone := context.WithCancel(ctx)
+	defer gone()
 	answer := make(chan opened)
 	go func() {
 		ch, reqs, err := c.client.OpenChannel(kind, payload)
 		select {
 		case answer <- opened{ch, reqs, err}:
-		case <-ctx.Done():
+		case <-waiting.Done():
 			if err == nil { // nobody waits any more
 				go ssh.DiscardRequests(reqs)
 				ch.Close()
@@ -159,10 +162,12 @@ func (c *conn) openOnce(ctx context.Context, kind string, payload []byte) (ssh.C
 	case <-ctx.Done():
 		return nil, nil, fmt.Errorf("open %s channel on %s: %w: %w", kind, c.host, errNotSent, context.Cause(ctx))
 	case <-limit.C:
-		c.fail(fmt.Errorf("no answer to a channel request for %v", c.tune.channelLimit))
-		<-answer
-		return nil, nil, fmt.Errorf("%w: %w", errNotSent, c.lost())
 	}
+	if kind != "session" {
+		return nil, nil, fmt.Errorf("open %s channel on %s: %w", kind, c.host, &limitError{c.tune.channelLimit})
+	}
+	c.fail(fmt.Errorf("no answer to a channel request for %v", c.tune.channelLimit))
+	return nil, nil, fmt.Errorf("%w: %w", errNotSent, c.lost())
 }
 
 func (c *conn) openError(kind string, err error) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,36 +20,135 @@ import (
 // connections at random when many come at once.
 const dialAttempts = 4
 
-// dial connects within ConnectTimeout.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dial connects. What may take a person's time, and the way there, is not part of ConnectTimeout.
 func (h *Host) dial(ctx context.Context) (*conn, error) {
-	limit := h.cfg.ConnectTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, &limitError{limit})
-	defer cancel()
-	keys, err := loadHostKeys(first(h.cfg.KnownHostsFiles), h.target())
+	if err := h.completeOnce(ctx); err != nil {
+		return nil, h.connectError(phaseConfig, ErrUnreachable, err)
+	}
+	ctx, open, err := h.way(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := h.hostKeys()
 	if err != nil {
 		return nil, h.connectError("known hosts", ErrHostKeyUnknown, err)
 	}
-	auth, done, err := authMethod(ctx, first(h.cfg.KeyFiles))
-	if err != nil {
-		return nil, h.connectError("keys", ErrAuth, err)
-	}
-	defer done()
-	for attempt := 1; ; attempt++ {
-		c, err := h.handshake(ctx, keys, auth)
-		if err == nil || attempt == dialAttempts || !cutBeforeAuth(err) {
+	for {
+		c, wanted, err := h.dialOnce(ctx, open, keys)
+		if wanted == nil {
 			return c, err
+		}
+		if _, err := h.net.keys.unlock(ctx, wanted.file); err != nil {
+			return nil, h.connectError("keys", ErrAuth, err)
+		}
+	}
+}
+
+// completeOnce completes the configuration before the first connection. Nothing but Name and Address is read earlier.
+func (h *Host) completeOnce(ctx context.Context) error {
+	if h.completed {
+		return nil
+	}
+	full, err := h.complete(ctx, h.cfg)
+	if err != nil {
+		return err
+	}
+	h.cfg, h.completed = full, true
+	return nil
+}
+
+// way gives the function that opens a connection to the host, and makes sure that the last hop before it stands.
+func (h *Host) way(ctx context.Context) (context.Context, dialFunc, error) {
+	open := h.cfg.Dial
+	if open == nil {
+		open = (&net.Dialer{}).DialContext
+	}
+	if len(h.cfg.Jump) == 0 {
+		return ctx, open, nil
+	}
+	ctx, err := withHop(ctx, h.cfg.identity())
+	if err != nil {
+		return nil, nil, h.connectError(phaseJump, ErrUnreachable, err)
+	}
+	hop := h.net.hop(h.cfg.Jump, h.cfg.Dial)
+	if err := hop.Connect(ctx); err != nil {
+		kind := ErrUnreachable
+		var ce *ConnectError
+		if errors.As(err, &ce) {
+			kind = ce.Kind
+		}
+		return nil, nil, h.connectError(phaseJump, kind, err)
+	}
+	return ctx, hop.DialContext, nil
+}
+
+// hopsKey marks in a context which hosts are waiting for their jump host.
+type hopsKey struct{}
+
+// withHop notes that a host waits for its jump host. One that waits for itself would wait for ever.
+func withHop(ctx context.Context, id string) (context.Context, error) {
+	waiting, _ := ctx.Value(hopsKey{}).([]string)
+	if slices.Contains(waiting, id) {
+		return nil, errors.New("the jump hosts lead in a circle")
+	}
+	return context.WithValue(ctx, hopsKey{}, append(slices.Clone(waiting), id)), nil
+}
+
+// dialOnce connects within ConnectTimeout. wanted is a key that the host would take if it were unlocked.
+func (h *Host) dialOnce(ctx context.Context, open dialFunc, keys *hostKeys) (_ *conn, wanted *lockedKey, err error) {
+	release, err := h.dialSlot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	limit := h.cfg.ConnectTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &limitError{limit})
+	defer cancel()
+	ids, err := h.identities(ctx)
+	if err != nil {
+		return nil, nil, h.connectError("keys", ErrAuth, err)
+	}
+	defer ids.close()
+	for attempt := 1; ; attempt++ {
+		c, err := h.handshake(ctx, open, keys, ids)
+		if err == nil {
+			return c, nil, nil
+		}
+		for _, k := range ids.locked {
+			if k.wanted.Load() {
+				return nil, k, err
+			}
+		}
+		if attempt == dialAttempts || !cutBeforeAuth(err) {
+			return nil, nil, err
 		}
 		pause := time.Duration(100+rand.IntN(400*attempt)) * time.Millisecond
 		if sleep(ctx, pause) != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	}
+}
+
+// dialSlot waits until few enough connections are being made, from here or through the last hop.
+func (h *Host) dialSlot(ctx context.Context) (release func(), err error) {
+	slots := h.net.dials
+	if len(h.cfg.Jump) > 0 {
+		slots = h.net.hop(h.cfg.Jump, h.cfg.Dial).dials
+	}
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-ctx.Done():
+		return nil, h.connectError(phaseTurn, ErrUnreachable, context.Cause(ctx))
 	}
 }
 
 // handshake makes one attempt. The end of ctx closes the connection, whatever it waits for then:
 // ssh.ClientConfig.Timeout would cover the TCP connect only (golang/go#51926).
-func (h *Host) handshake(ctx context.Context, keys *hostKeys, auth ssh.AuthMethod) (*conn, error) {
-	nc, err := h.cfg.Dial(ctx, "tcp", h.target())
+func (h *Host) handshake(ctx context.Context, open dialFunc, keys *hostKeys, ids *identities) (*conn, error) {
+	nc, err := open(ctx, "tcp", h.target())
 	if err != nil {
 		return nil, h.connectError(phaseTCP, ErrUnreachable, reason(ctx, err))
 	}
@@ -58,11 +158,11 @@ func (h *Host) handshake(ctx context.Context, keys *hostKeys, auth ssh.AuthMetho
 	var keyErr error
 	sc, chans, reqs, err := ssh.NewClientConn(wire, h.target(), &ssh.ClientConfig{
 		User:              h.cfg.User,
-		Auth:              []ssh.AuthMethod{auth},
+		Auth:              []ssh.AuthMethod{ids.method()},
 		ClientVersion:     "SSH-2.0-kuberung",
 		HostKeyAlgorithms: keys.algorithms(),
-		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
-			keyErr = keys.check(key)
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			keyErr = keys.check(ctx, key)
 			wire.at(phaseAuth)
 			return keyErr
 		},
@@ -74,12 +174,15 @@ func (h *Host) handshake(ctx context.Context, keys *hostKeys, auth ssh.AuthMetho
 	}
 	if err != nil {
 		nc.Close()
-		return nil, h.handshakeError(ctx, wire.phase(), keys, keyErr, err)
+		return nil, h.handshakeError(ctx, wire.phase(), keys, ids, keyErr, err)
+	}
+	if keys.accepted != "" {
+		h.noteAccepted(keys.accepted)
 	}
 	return newConn(h.cfg.Name, ssh.NewClient(sc, chans, reqs), h.tune), nil
 }
 
-func (h *Host) handshakeError(ctx context.Context, phase string, keys *hostKeys, keyErr, err error) error {
+func (h *Host) handshakeError(ctx context.Context, phase string, keys *hostKeys, ids *identities, keyErr, err error) error {
 	var none *ssh.AlgorithmNegotiationError
 	switch {
 	case errors.Is(keyErr, ErrHostKeyChanged):
@@ -88,10 +191,10 @@ func (h *Host) handshakeError(ctx context.Context, phase string, keys *hostKeys,
 		return h.connectError(phaseKey, ErrHostKeyUnknown, keyErr)
 	case ctx.Err() != nil:
 		return h.connectError(phase, ErrUnreachable, context.Cause(ctx))
-	case errors.As(err, &none) && len(keys.algorithms()) > 0:
+	case errors.As(err, &none) && none.What == "host key" && len(keys.recorded()) > 0:
 		return h.connectError(phaseKey, ErrHostKeyChanged, keys.noCommon(none))
 	case phase == phaseAuth && (strings.Contains(err.Error(), "unable to authenticate") || strings.Contains(err.Error(), "ssh: disconnect")):
-		return h.connectError(phase, ErrAuth, fmt.Errorf("user %s: %w", h.cfg.User, err))
+		return h.connectError(phase, ErrAuth, fmt.Errorf("user %s: %w; offered: %v", h.cfg.User, err, ids))
 	}
 	return h.connectError(phase, ErrUnreachable, err)
 }
@@ -109,6 +212,9 @@ func cutBeforeAuth(err error) bool {
 
 // The phases of a connection, as people read them after "connect to cp1 (10.0.0.1:22):".
 const (
+	phaseConfig = "configuration"
+	phaseTurn   = "waiting for other connections being made"
+	phaseJump   = "jump host"
 	phaseTCP    = "tcp connect"
 	phaseBanner = "ssh banner"
 	phaseKey    = "host key"
@@ -160,11 +266,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func first(s []string) string {
-	if len(s) == 0 {
-		return ""
-	}
-	return s[0]
 }

@@ -49,7 +49,8 @@ type Config struct {
 	// ConnectTimeout covers TCP, key exchange and authentication together. 0: 10 seconds.
 	ConnectTimeout time.Duration
 
-	// Dial opens the connection SSH runs over, from here to the host or to the first hop; nil: a net.Dialer.
+	// Dial opens the connection SSH runs over, from here to the host or to its first hop; nil: a net.Dialer. With
+	// one, a ProxyJump in SSHConfig is not followed.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -60,10 +61,18 @@ type Host struct {
 	tune tuning
 
 	dialing chan struct{} // holds one token while somebody dials
+	dials   chan struct{} // of a jump host: one token per connection being made through it
+
+	// What the first dial completes, before there is a connection, cfg included; only its Name and Address are read
+	// earlier.
+	completed     bool
+	everyAgentKey bool // offer all the agent holds, not only what the key files name
 
 	mu     sync.Mutex
 	conn   *conn // the newest connection, perhaps lost; nil before the first
 	closed bool
+	learnt string // the host key that was recorded by AcceptNew
+	alone  bool   // nobody else uses the network
 }
 
 // tuning holds the waits and places that tests shorten or move.
@@ -87,21 +96,19 @@ const (
 )
 
 // New describes a host that shares nothing with others. It does no I/O.
-func New(c Config) *Host { return NewNetwork(nil).Host(c) }
+func New(c Config) *Host {
+	h := NewNetwork(nil).Host(c)
+	h.alone = true
+	return h
+}
 
 // newHost describes a host of a network.
 func newHost(n *Network, c Config) *Host {
 	if c.Name == "" {
 		c.Name = c.Address
 	}
-	if c.Port == 0 {
-		c.Port = defaultPort
-	}
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnect
-	}
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
 	}
 	return &Host{
 		net:     n,
@@ -127,8 +134,31 @@ func (h *Host) Name() string { return h.cfg.Name }
 // Address is the configured host name or IP address, without port.
 func (h *Host) Address() string { return h.cfg.Address }
 
+// Accepted names the host key that [Config.AcceptNew] recorded, and where; empty if the key was known.
+func (h *Host) Accepted() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.learnt
+}
+
+func (h *Host) noteAccepted(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.learnt = key
+}
+
+// port is where SSH listens.
+func (c Config) port() int {
+	if c.Port == 0 {
+		return defaultPort
+	}
+	return c.Port
+}
+
 // target is where SSH listens, host:port.
-func (h *Host) target() string { return net.JoinHostPort(h.cfg.Address, strconv.Itoa(h.cfg.Port)) }
+func (c Config) target() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.port())) }
+
+func (h *Host) target() string { return h.cfg.target() }
 
 // Connect makes sure there is a live connection: dials, verifies the host key, authenticates.
 // Errors match [ErrUnreachable], [ErrHostKeyUnknown], [ErrHostKeyChanged] or [ErrAuth].
@@ -147,6 +177,9 @@ func (h *Host) Close() error {
 	if c != nil {
 		c.fail(net.ErrClosed)
 		c.loops.Wait()
+	}
+	if h.alone {
+		return h.net.Close()
 	}
 	return nil
 }
