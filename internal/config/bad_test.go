@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,12 +85,57 @@ var bad = []struct{ name, file, want string }{
 	{"address out of range", hosts("- {name: a, address: 10.0.0.300, role: control-plane}"), `4:22: hosts[0].address must be an IP address or a DNS name, got "10.0.0.300"`},
 	{"address with user", hosts("- {name: a, address: ops@a, role: control-plane}"), `4:22: hosts[0].address must be an IP address or a DNS name, got "ops@a"`},
 	{"port", hosts("- {name: a, address: a, role: control-plane, ssh: {port: 70000}}"), "4:58: hosts[0].ssh.port must be at most 65535, got 70000"},
-	{"no user", "artifacts: a\nhosts:\n- {name: a, address: a, role: control-plane}\n", "3:3: hosts[0].ssh.user is missing: set it here, or for all hosts under ssh at the top"},
+	{"no user and nobody to say it", "artifacts: a\nssh: {config: none}\nhosts:\n- {name: a, address: a, role: control-plane}\n",
+		"4:3: hosts[0].ssh.user is missing: with ssh.config none, set it here, or for all hosts under ssh at the top"},
+
+	{"unknown key of ssh", ssh("certficate: a"), "2:7: ssh.certficate is not a known key, did you mean certificate?"},
+	{"key of OpenSSH", ssh("identityFile: a"), "2:7: ssh.identityFile is not a known key; known here: user, port, key, certificate, knownHosts, acceptNewHostKeys, config, jump, sudo, sudoPasswordFile, tunnel"},
+	{"in the field's spelling", ssh("accept-new-host-keys: true"), "2:7: ssh.accept-new-host-keys is not a known key, did you mean acceptNewHostKeys?"},
+	{"certificate", ssh("certificate: [a]"), "2:20: ssh.certificate must be text, got a list"},
+	{"accept-new in words", ssh("acceptNewHostKeys: ask"), `2:26: ssh.acceptNewHostKeys must be true or false, got the text "ask"`},
+	{"false for no config", ssh("config: false"), "2:15: ssh.config must be text, got false; put it in quotes if it is meant as text"},
+	{"tunnel", ssh("tunnel: relais"), `2:15: ssh.tunnel must be forward or relay, got "relais"`},
+	{"password in the file", ssh("sudoPassword: secret"), "2:7: ssh.sudoPassword is not a known key; known here: user, port, key, certificate, knownHosts, acceptNewHostKeys, config, jump, sudo, sudoPasswordFile, tunnel"},
+	{"password for nothing", ssh("sudo: false, sudoPasswordFile: p"), "2:6: ssh.sudoPasswordFile has no use with sudo: false"},
+	{"jump as text", ssh("jump: ops@bastion"), `2:13: ssh.jump must be a list, got the text "ops@bastion"; write [ops@bastion]`},
+	{"jump as number", ssh("jump: 3"), "2:13: ssh.jump must be a list, got the number 3"},
+	{"hop by keys", ssh("jump: [{host: a}]"), "2:14: ssh.jump[0] must be text, got keys with values"},
+	{"no hop", ssh("jump: ['']"), "2:14: ssh.jump[0] must not be empty"},
+	{"hop without host", ssh("jump: ['ops@']"), hop("ops@", "")},
+	{"hop without user", ssh("jump: ['@a']"), hop("@a", `: the user must be letters, digits, dots, dashes and underscores, got ""`)},
+	{"hop as a URL", ssh("jump: ['ssh://a']"), hop("ssh://a", ": the port must be a number from 1 to 65535")},
+	{"hop with a bare IPv6 address", ssh("jump: ['2001:db8::1']"), hop("2001:db8::1", "")},
+	{"hop with an open bracket", ssh("jump: ['[2001:db8::1']"), hop("[2001:db8::1", "")},
+	{"hop with text after the bracket", ssh("jump: ['[2001:db8::1]22']"), hop("[2001:db8::1]22", "")},
+	{"hop with no IPv6 in brackets", ssh("jump: ['[a b]']"), hop("[a b]", "")},
+	{"hop with an empty port", ssh("jump: ['a:']"), hop("a:", ": the port must be a number from 1 to 65535")},
+	{"hop with port 0", ssh("jump: ['a:0']"), hop("a:0", ": the port must be a number from 1 to 65535")},
+	{"hop with a port too high", ssh("jump: ['[::1]:65536']"), hop("[::1]:65536", ": the port must be a number from 1 to 65535")},
+	{"hops in one text", ssh("jump: ['a,b']"), hop("a,b", "")},
+	{"second hop of a host", hosts("- {name: a, address: a, role: control-plane, ssh: {jump: [a, 'b c']}}"),
+		`4:62: hosts[0].ssh.jump[1] must be [user@]host[:port], with an IPv6 address in brackets, got "b c"`},
+	{"kubeconfig", minimal + "kubeconfig: {}\n", "5:13: kubeconfig must be text, got keys with values"},
+	{"kubeconfig, misspelt", minimal + "kubeConfig: a\n", "5:1: kubeConfig is not a known key, did you mean kubeconfig?"},
+
+	{"duplicate address by its default port", hosts("- {name: a, address: a, role: control-plane}", "- {name: b, address: A., role: worker, ssh: {port: 22}}"),
+		"5:3: hosts[1].address A. is already the address of a at c.yaml:4:3"},
+	{"duplicate address behind one bastion", hosts("- {name: a, address: a, role: control-plane, ssh: {jump: ['x']}}", "- {name: b, address: a, role: worker, ssh: {jump: ['ops@X:22']}}"),
+		"5:3: hosts[1].address a is already the address of a at c.yaml:4:3"},
 }
 
 // hosts is a cluster file with these hosts, the first of them on line 4.
 func hosts(lines ...string) string {
 	return "artifacts: a\nssh: {user: ops}\nhosts:\n" + strings.Join(lines, "\n") + "\n"
+}
+
+// ssh is a cluster file with this for all hosts.
+func ssh(text string) string {
+	return "artifacts: a\nssh: {" + text + "}\nhosts:\n- {name: a, address: a, role: control-plane}\n"
+}
+
+// hop is what is said of a wrong hop, the first of ssh.
+func hop(text, why string) string {
+	return fmt.Sprintf("2:14: ssh.jump[0] must be [user@]host[:port], with an IPv6 address in brackets, got %q%s", text, why)
 }
 
 func TestBadFiles(t *testing.T) {
@@ -129,26 +175,32 @@ target: 1.36
 	for _, e := range list.List {
 		lines = append(lines, e.At.Line)
 	}
-	// artifacts is missing; address is missing, adress is unknown, boss is no role, no user; and one for each line after that.
-	if d := cmp.Diff([]int{1, 2, 2, 2, 2, 3, 4, 5}, lines); d != "" {
+	// artifacts is missing; address is missing, adress is unknown, boss is no role; and one for each line after that.
+	if d := cmp.Diff([]int{1, 2, 2, 2, 3, 4, 5}, lines); d != "" {
 		t.Errorf("lines (-want +got):\n%s\n%v", d, err)
 	}
 }
 
-func TestOneAddressWithTwoPortsIsTwoHosts(t *testing.T) {
-	_, err := config.Parse("c.yaml", []byte(hosts(
-		"- {name: a, address: 127.0.0.1, role: control-plane, ssh: {port: 2201}}",
-		"- {name: b, address: 127.0.0.1, role: worker, ssh: {port: 2202}}")), "/srv")
-	if err != nil {
-		t.Error(err)
+func TestOneAddressOfTwoHosts(t *testing.T) {
+	for name, file := range map[string]string{
+		"two ports": hosts(
+			"- {name: a, address: 127.0.0.1, role: control-plane, ssh: {port: 2201}}",
+			"- {name: b, address: 127.0.0.1, role: worker, ssh: {port: 2202}}"),
+		"two private networks": hosts(
+			"- {name: a, address: 10.0.0.1, role: control-plane, ssh: {jump: [berlin]}}",
+			"- {name: b, address: 10.0.0.1, role: worker, ssh: {jump: [paris]}}",
+			"- {name: c, address: 10.0.0.1, role: worker}"),
+	} {
+		if _, err := config.Parse("c.yaml", []byte(file), "/srv"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
 func TestWithoutAHomeDirectory(t *testing.T) {
 	t.Setenv("HOME", "")
 	_, err := config.Parse("c.yaml", []byte("data: ~/x\n"+minimal), "/srv")
-	want := "c.yaml:1:7: data starts with ~, but the home directory is not known: HOME is not set\n" +
-		"c.yaml:5:5: hosts[0].ssh.knownHosts is missing, and its default is not known: HOME is not set"
+	want := "c.yaml:1:7: data starts with ~, but the home directory is not known: HOME is not set"
 	if err == nil || err.Error() != want {
 		t.Errorf("error is\n%v\nwant\n%s", err, want)
 	}

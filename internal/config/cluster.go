@@ -42,12 +42,13 @@ func (r *reader) cluster(data []byte) *Cluster {
 	if top == nil {
 		return c
 	}
-	access := access{SSH: SSH{Port: 22}}
+	access := access{SSH: SSH{Config: DefaultConfig, Tunnel: Forward}}
 	given := r.object(top, "", []field{
 		{"name", r.text(&c.Name, isName)},
 		{"target", r.target(c)},
 		{"artifacts", r.artifacts(c)},
 		{"data", r.path(&c.Data)},
+		{"kubeconfig", r.localFile(&c.Kubeconfig, exists)},
 		{"ssh", r.ssh(&access)},
 		{"hosts", r.hosts(&c.Hosts, &access)},
 		{"workers", r.section(field{"batch", r.number(&c.Workers.Batch, 1, math.MaxInt)})},

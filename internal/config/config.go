@@ -32,6 +32,8 @@ type Cluster struct {
 	Artifacts   string // local directory with the files to install, absolute
 	ArtifactsAt Position
 
+	Kubeconfig string // local file with another way to the API server; empty for none
+
 	Data string // local directory for run records and snapshots; default "<name>-data" beside the file
 
 	Hosts    []Host // in the order of the file; names and addresses are unique
@@ -44,20 +46,46 @@ type Cluster struct {
 // Host is one machine of the cluster.
 type Host struct {
 	Name    string // what the operator calls it
-	Address string // IP address or DNS name that SSH dials; IPv6 without brackets
+	Address string // IP address or name that SSH dials; IPv6 without brackets
 	Role    string // ControlPlane or Worker
 	SSH     SSH    // the file's defaults with this host's own values over them
 	At      Position
 }
 
-// SSH says how a host is reached.
+// SSH says how a host is reached. What is empty or zero is for OpenSSH's configuration to say.
 type SSH struct {
-	User       string
-	Port       int    // default 22
-	Key        string // path of the private key; empty means the keys of the SSH agent
-	KnownHosts string // path; default ~/.ssh/known_hosts
-	Sudo       bool   // become root with sudo; default true unless User is root
+	User        string
+	Port        int
+	Key         string // path of the private key; empty means those of OpenSSH's configuration, the agent and ~/.ssh
+	Certificate string // path of an OpenSSH user certificate
+	KnownHosts  string // path
+
+	AcceptNewHostKeys bool   // trust and record the key of a host that known_hosts does not know
+	Config            string // path of a file in the form of ssh_config(5), DefaultConfig, or empty for none
+
+	// Jump is the way to the host, first hop first. Nil: OpenSSH's configuration says it; not nil and empty: there
+	// are no hops, whatever that says.
+	Jump []Hop
+
+	Sudo             bool   // become root with sudo; default true unless User is root
+	SudoPasswordFile string // path of a file with the password for sudo; empty: a person is asked if sudo asks
+	Tunnel           string // Forward or Relay
 }
+
+// Hop is a host on the way to another one. Empty and zero parts are as in SSH.
+type Hop struct {
+	User, Address string
+	Port          int
+}
+
+// DefaultConfig stands for OpenSSH's own configuration files.
+const DefaultConfig = "default"
+
+// The ways to the ports of a host.
+const (
+	Forward = "forward" // sshd connects
+	Relay   = "relay"   // a program on the host does
+)
 
 // Workers says how many workers are taken out of service together.
 type Workers struct {
@@ -96,7 +124,7 @@ type Timeouts struct {
 }
 
 // Load reads the cluster file at path. The error is an [*Errors] when the file could be read but
-// is wrong, which includes a key or known_hosts file that does not exist.
+// is wrong, which includes a key or known_hosts file that does not exist and a password that others can read.
 func Load(path string) (*Cluster, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -128,13 +128,14 @@ func isName(s string) string {
 }
 
 var (
-	dnsLabel  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	dnsLabel  = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
 	justDots  = regexp.MustCompile(`^[0-9.]+$`)
 	podName   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 	checkName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 )
 
-// isAddress holds for an IPv4 or IPv6 address and for a DNS name.
+// isAddress holds for an IPv4 or IPv6 address and for a DNS name, or a name like one in an ssh_config: those may have
+// underscores.
 func isAddress(s string) string {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return ""
