@@ -43,6 +43,8 @@ var endToEnds = []endToEnd{
 		"bad input is refused by name and changes nothing", badInput},
 	{"prober", []string{"small"}, "v1.35.4", "v1.36.3", 15 * time.Minute,
 		"the prober notices an endpoint that is killed without grace", proberNotices},
+	{"ssh", []string{"small"}, "v1.35.4", "v1.36.3", 75 * time.Minute,
+		"OpenSSH, sudo and systemd as strict and odd as at real sites; a climb through two bastions", overSSH},
 }
 
 // e2e runs the cases called name (all when empty) in the given shape (all when empty), each on a fresh cluster, and

@@ -34,7 +34,7 @@ func badInput(ctx context.Context, b *bed) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.removeStranger(ctx, stranger)) }()
+	defer func() { err = errors.Join(err, b.removeBeside(ctx, stranger)) }()
 	cases, err := b.badInputCases(stranger, knows)
 	if err != nil {
 		return err

@@ -67,25 +67,9 @@ func strangerTo(s shape) host {
 	return host{Name: "stranger", Hostname: "stranger", Address: "10.77.0.99", Role: loadBalancer, shape: s.Name}
 }
 
-// startStranger boots the stranger, and returns the path of a known_hosts file that knows it too. It has the shape's label,
-// and so goes with `down` even if removeStranger is never reached.
+// startStranger boots the stranger, and returns the path of a known_hosts file that knows it too.
 func (b *bed) startStranger(ctx context.Context, h host) (string, error) {
-	l := newLab(b.lab)
-	image, err := l.build(ctx)
-	if err != nil {
-		return "", err
-	}
-	own, err := l.ownFiles(h)
-	if err != nil {
-		return "", err
-	}
-	if err := h.create(ctx, b.lab.Shape.network(), image, b.lab.From); err != nil {
-		return "", err
-	}
-	if err := h.put(ctx, own...); err != nil {
-		return "", err
-	}
-	if err := startHosts(ctx, []host{h}); err != nil {
+	if err := b.startBeside(ctx, h); err != nil {
 		return "", err
 	}
 	keys, err := h.hostKeys(ctx)
@@ -100,9 +84,36 @@ func (b *bed) startStranger(ctx context.Context, h host) (string, error) {
 	return path, os.WriteFile(path, append(known, keys...), 0o600)
 }
 
-// removeStranger removes what startStranger made.
-func (b *bed) removeStranger(ctx context.Context, h host) error {
-	_, container := docker(ctx, "rm", "--force", h.container())
-	_, volume := docker(ctx, "volume", "rm", h.volume())
-	return errors.Join(container, volume)
+// startBeside boots hosts that are not of the shape. They have its label, and so go with `down` even if removeBeside is
+// never reached.
+func (b *bed) startBeside(ctx context.Context, beside ...host) error {
+	l := newLab(b.lab)
+	image, err := l.build(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range beside {
+		own, err := l.ownFiles(h)
+		if err != nil {
+			return err
+		}
+		if err := h.create(ctx, b.lab.Shape.network(), image, b.lab.From); err != nil {
+			return err
+		}
+		if err := h.put(ctx, own...); err != nil {
+			return err
+		}
+	}
+	return startHosts(ctx, beside)
+}
+
+// removeBeside removes what startBeside made.
+func (b *bed) removeBeside(ctx context.Context, beside ...host) error {
+	var errs []error
+	for _, h := range beside {
+		_, container := docker(ctx, "rm", "--force", h.container())
+		_, volume := docker(ctx, "volume", "rm", "--force", h.volume())
+		errs = append(errs, container, volume)
+	}
+	return errors.Join(errs...)
 }

@@ -16,7 +16,7 @@ import (
 var debianPackages = []string{
 	"systemd", "systemd-sysv", "dbus", "openssh-server", "openssh-sftp-server", "sudo", "procps", "kmod", "util-linux", "mount",
 	"iproute2", "iptables", "nftables", "conntrack", "ipset", "ethtool", "socat", "iputils-ping", "netbase", "ca-certificates", "curl",
-	"runc", "containernetworking-plugins", "haproxy", "jq", "less",
+	"runc", "containernetworking-plugins", "haproxy", "jq", "less", "fish", "tcsh", "zsh", "bsdutils",
 }
 
 const (

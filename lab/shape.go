@@ -18,7 +18,7 @@ type host struct {
 	Hostname string // what the machine itself says
 	NodeName string // what Kubernetes calls it; empty on a host that is no node
 	Address  string
-	Role     string // control-plane, worker or load-balancer
+	Role     string // control-plane, worker, load-balancer or plain
 	shape    string
 }
 
@@ -49,6 +49,7 @@ const (
 	controlPlane = "control-plane"
 	worker       = "worker"
 	loadBalancer = "load-balancer"
+	plain        = "plain" // no part of a cluster
 )
 
 // findShape returns the shape called name.

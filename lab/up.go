@@ -134,6 +134,9 @@ func (l *lab) ownFiles(h host) ([]entry, error) {
 		{Path: "home/ops/.ssh/authorized_keys", Mode: 0o600, UID: 1000, Data: public},
 		{Path: "etc/lab/resolv.conf", Mode: 0o644, Data: []byte("nameserver " + l.Shape.Gateway + "\n")},
 	}
+	if h.Role == plain {
+		return entries, nil
+	}
 	template, target, unit := "containerd.toml", "etc/containerd/config.toml", "/usr/lib/systemd/system/containerd.service"
 	if h.Role == loadBalancer {
 		template, target, unit = "haproxy.cfg", "etc/haproxy/haproxy.cfg", "/usr/lib/systemd/system/haproxy.service"

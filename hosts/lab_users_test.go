@@ -1,0 +1,324 @@
+//go:build lab
+
+package hosts_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kuberung/kuberung/hosts"
+)
+
+// awkward are arguments that break where something is pasted into a line for a shell.
+var awkward = []string{
+	"", " ", "a b", "'", `"`, `\`, `\\'"'"\`, "$HOME", "`id`", "$(id)", "a\nb\n", "\n", "!!", "!x", "~", "*", "{a,b}", "#", "-n", "--", ";", "&", "|",
+	"%s%d", "é ü 漢字 \U0001f600", "\t", "a\rb", "\x01\x1b[31m", strings.Repeat("long ", 20000),
+}
+
+// labChecks are what must work for every user who can become root.
+var labChecks = []struct {
+	name  string
+	check func(t *testing.T, box labHost, h *hosts.Host)
+}{
+	{"arguments", argumentsArrive},
+	{"scripts", scriptsRun},
+	{"exit codes", exitCodesArrive},
+	{"standard input", stdinArrives},
+	{"big output", bigOutputArrives},
+	{"files", filesArrive},
+	{"upload", uploadArrives},
+	{"unit", unitRuns},
+	{"tunnel", tunnelOpens},
+	{"end", endKillsTree},
+	{"background child", backgroundChild},
+}
+
+func TestLabUsers(t *testing.T) {
+	s := site(t)
+	for _, user := range []string{"ops", "fish", "csh", "zsh", "noisy", "noisycsh", "masked", "pass", "pty", "ptypass"} {
+		t.Run(user, func(t *testing.T) {
+			c := s.box(user, mainPort)
+			if password := s.Passwords[user]; password != "" {
+				c.SudoPasswordFile = secretFile(t, password)
+			}
+			h := open(t, c)
+			for _, check := range labChecks {
+				t.Run(check.name, func(t *testing.T) { check.check(t, s.Hosts["box"], h) })
+			}
+		})
+	}
+}
+
+// both runs a check as the login user and as root.
+func both(t *testing.T, check func(t *testing.T, sudo bool)) {
+	t.Helper()
+	for _, sudo := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sudo=%v", sudo), func(t *testing.T) { check(t, sudo) })
+	}
+}
+
+func argumentsArrive(t *testing.T, _ labHost, h *hosts.Host) {
+	want := strings.Join(awkward, "\x00") + "\x00"
+	both(t, func(t *testing.T, sudo bool) {
+		out, err := h.Run(t.Context(), hosts.Cmd{Argv: append([]string{"/usr/bin/printf", `%s\0`}, awkward...), Sudo: sudo})
+		same(t, out, []byte(want), err)
+		out, err = h.Script(t.Context(), hosts.Script{Text: `printf '%s\0' "$@"`, Args: awkward, Sudo: sudo})
+		same(t, out, []byte(want), err)
+	})
+}
+
+// same compares output byte by byte.
+func same(t *testing.T, got, want []byte, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(got, want) {
+		return
+	}
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
+	}
+	t.Fatalf("%d bytes, want %d; they differ from byte %d on: %q, want %q", len(got), len(want), at, got[at:min(at+40, len(got))], want[at:min(at+40, len(want))])
+}
+
+func scriptsRun(t *testing.T, _ labHost, h *hosts.Host) {
+	const text = `
+id -u
+umask
+pwd
+echo "$LC_ALL" "${TMOUT-none}" "$#"
+read line && echo "read $line"
+case :$PATH: in *:/usr/sbin:*) echo sbin ;; esac
+cat <<'END'
+the script's own "text"
+END
+echo 'on the other stream' >&2`
+	both(t, func(t *testing.T, sudo bool) {
+		out, err := h.Script(t.Context(), hosts.Script{Text: text, Args: []string{"a", "b"}, Sudo: sudo})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(out), "\n")
+		if isRoot := lines[0] == "0"; isRoot != sudo {
+			t.Errorf("id is %s with sudo %v", lines[0], sudo)
+		}
+		if strings.TrimLeft(lines[1], "0") != "22" {
+			t.Errorf("umask is %s, want 022", lines[1])
+		}
+		if got := strings.Join(lines[2:], "|"); !strings.HasPrefix(got, "/|C ") || !strings.HasSuffix(got, ` 2|sbin|the script's own "text"|`) {
+			t.Errorf("the rest is %q", got)
+		}
+	})
+}
+
+func exitCodesArrive(t *testing.T, _ labHost, h *hosts.Host) {
+	both(t, func(t *testing.T, sudo bool) {
+		for _, code := range []int{1, 2, 77, 255} {
+			out, err := h.Script(t.Context(), hosts.Script{Text: `echo out; echo err >&2; exit "$1"`, Args: []string{fmt.Sprint(code)}, Sudo: sudo})
+			exit, ok := errors.AsType[*hosts.ExitError](err)
+			if !ok || exit.Code != code || strings.TrimSpace(exit.Stderr) != "err" || string(out) != "out\n" {
+				t.Errorf("exit %d gave %q, %v", code, out, err)
+			}
+		}
+		_, err := h.Run(t.Context(), hosts.Cmd{Argv: []string{"no-such-program"}, Sudo: sudo})
+		if exit, ok := errors.AsType[*hosts.ExitError](err); !ok || exit.Code != 127 {
+			t.Errorf("a program that is not there gave %v, want exit status 127", err)
+		}
+	})
+}
+
+// noise is data of every byte value, the same for a seed.
+func noise(seed uint64, size int) []byte {
+	var key [32]byte
+	key[0] = byte(seed)
+	data := make([]byte, size)
+	rand.NewChaCha8(key).Read(data)
+	return data
+}
+
+func stdinArrives(t *testing.T, _ labHost, h *hosts.Host) {
+	want := noise(1, 1<<20)
+	both(t, func(t *testing.T, sudo bool) {
+		out, err := h.Run(t.Context(), hosts.Cmd{Argv: []string{"cat"}, Stdin: bytes.NewReader(want), Sudo: sudo})
+		same(t, out, want, err)
+		out, err = h.Run(t.Context(), hosts.Cmd{Argv: []string{"head", "-c", "3"}, Stdin: bytes.NewReader(want), Sudo: sudo})
+		same(t, out, want[:3], err)
+	})
+}
+
+func bigOutputArrives(t *testing.T, _ labHost, h *hosts.Host) {
+	want := noise(2, 5<<20)
+	if err := h.WriteFile(t.Context(), "/etc/lab/big", want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	both(t, func(t *testing.T, sudo bool) {
+		out, err := h.Run(t.Context(), hosts.Cmd{Argv: []string{"cat", "/etc/lab/big"}, Sudo: sudo})
+		same(t, out, want, err)
+	})
+}
+
+func filesArrive(t *testing.T, box labHost, h *hosts.Host) {
+	want := noise(3, 100<<10)
+	const path = "/etc/lab/secret file"
+	for _, mode := range []fs.FileMode{0o600, 0o444, 0o755 | fs.ModeSetuid} {
+		if err := h.WriteFile(t.Context(), path, want, mode); err != nil {
+			t.Fatal(err)
+		}
+		octal := fmt.Sprintf("%o", mode.Perm())
+		if mode&fs.ModeSetuid != 0 {
+			octal = "4" + octal
+		}
+		if got := box.on(t, `stat -c '%a %u:%g' "$1"`, path); got != octal+" 0:0\n" {
+			t.Errorf("written as %q, want %s and root's", got, octal)
+		}
+	}
+	if err := h.WriteFile(t.Context(), path, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.ReadFile(t.Context(), path)
+	same(t, got, want, err)
+	if _, err := h.ReadFile(t.Context(), path+"-absent"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an absent file gave %v", err)
+	}
+}
+
+func uploadArrives(t *testing.T, box labHost, h *hosts.Host) {
+	data := noise(rand.Uint64(), 20<<20)
+	data[0] = byte(rand.Int()) // not the file of the user before
+	local := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(local, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const remote = "/usr/lib/lab/new folder/program"
+	var sent int64
+	if err := h.Upload(t.Context(), local, remote, 0o755, "", func(n int64) { sent = n }); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(data)
+	want := hex.EncodeToString(sum[:]) + " 755 0:0 755 0:0\n"
+	got := box.on(t, `set -- "$(sha256sum <"$1")" "$1"; echo "${1%% *} $(stat -c '%a %u:%g' "$2") $(stat -c '%a %u:%g' "${2%/*}")"`, remote)
+	if got != want {
+		t.Errorf("arrived as %q, want %q", got, want)
+	}
+	if sent != int64(len(data)) {
+		t.Errorf("told of %d bytes, want %d", sent, len(data))
+	}
+	sent = 0
+	if err := h.Upload(t.Context(), local, remote, 0o755, "", func(n int64) { sent = n }); err != nil || sent != 0 {
+		t.Errorf("an unchanged file: %d bytes sent, %v", sent, err)
+	}
+	if left := box.on(t, "find /var/lib/kuberung/incoming '/usr/lib/lab/new folder' -type f ! -name program"); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+func unitRuns(t *testing.T, box labHost, h *hosts.Host) {
+	var lines []string
+	unit := hosts.Unit{Name: "lab-" + strings.ReplaceAll(t.Name(), "/", "-"), Argv: []string{"sh", "-c", `echo one; id -u; sleep 1; echo "$1"; exit 5`, "sh", `it's "three"`}}
+	rec, adopted, err := h.RunUnit(within(t, time.Minute), unit, func(line string) { lines = append(lines, line) })
+	if exit, ok := errors.AsType[*hosts.ExitError](err); !ok || exit.Code != 5 || adopted || rec.Code != 5 {
+		t.Errorf("RunUnit = %+v, %v, %v, want exit status 5", rec, adopted, err)
+	}
+	if want := []string{"one", "0", `it's "three"`}; !slices.Equal(lines, want) {
+		t.Errorf("said %q, want %q", lines, want)
+	}
+	if got := box.on(t, "stat -c '%a %u' /var/lib/kuberung/units"); got != "700 0\n" {
+		t.Errorf("the folder of records is %q", got)
+	}
+	if err := h.ForgetUnit(t.Context(), unit.Name); err != nil {
+		t.Error(err)
+	}
+}
+
+func tunnelOpens(t *testing.T, _ labHost, h *hosts.Host) {
+	greets(t, h)
+}
+
+// greets checks that a port of the host can be reached, that of its sshd.
+func greets(t *testing.T, h *hosts.Host) {
+	t.Helper()
+	nc, err := h.DialContext(within(t, 30*time.Second), "tcp", "127.0.0.1:22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := nc.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var greeting [8]byte
+	if _, err := io.ReadFull(nc, greeting[:]); err != nil || string(greeting[:]) != "SSH-2.0-" {
+		t.Errorf("the port says %q, %v", greeting, err)
+	}
+	if err := nc.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, nc)
+	if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {
+		t.Errorf("a deadline that has passed gave %v", err)
+	}
+}
+
+// sleeper is an argument of sleep by which its process can be told from all others.
+func sleeper() string { return fmt.Sprintf("4%09d", rand.Uint32()%1e9) }
+
+func endKillsTree(t *testing.T, box labHost, h *hosts.Host) {
+	both(t, func(t *testing.T, sudo bool) {
+		mark := sleeper()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := h.Script(ctx, hosts.Script{Text: `sh -c 'sleep "$1"; :' sh "$1" & sleep "$1"`, Args: []string{mark}, Sudo: sudo})
+			done <- err
+		}()
+		running := func() (string, bool) {
+			out, _ := box.try(`pgrep -f "$1" -a | grep -v pgrep`, "^sleep "+mark)
+			return out, strings.Count(out, "\n") == 2
+		}
+		eventually(t, "both processes run", 30*time.Second, func() (string, bool) {
+			if len(done) > 0 {
+				t.Fatalf("the call ended at once: %v", <-done)
+			}
+			return running()
+		})
+		cancel()
+		began := time.Now()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the call gave %v", err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the call ended %v after its context", took)
+		}
+		eventually(t, "the tree is gone", 10*time.Second, func() (string, bool) { out, _ := running(); return out, out == "" })
+	})
+}
+
+func backgroundChild(t *testing.T, box labHost, h *hosts.Host) {
+	both(t, func(t *testing.T, sudo bool) {
+		mark := sleeper()
+		t.Cleanup(func() { _, _ = box.try(`pkill -f "$1"`, "^sleep "+mark) })
+		began := time.Now()
+		out, err := h.Script(t.Context(), hosts.Script{Text: `sleep "$1" & echo done`, Args: []string{mark}, Sudo: sudo})
+		if err != nil || string(out) != "done\n" {
+			t.Errorf("Script = %q, %v", out, err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it took %v: the child was waited for", took)
+		}
+	})
+}
