@@ -21,7 +21,9 @@ func apiReachable(_ *config.Cluster, f Facts) []Finding {
 func apiFix(err error) string {
 	switch {
 	case errors.Is(err, hosts.ErrForwardingRefused):
-		return "let sshd on the control planes forward connections: AllowTcpForwarding yes"
+		return "one of three: let sshd on the hosts forward this user's connections (AllowTcpForwarding, PermitOpen, DisableForwarding in sshd_config); " +
+			"set ssh.tunnel: relay in the cluster file, which goes through a program on the host; " +
+			"or name a kubeconfig there, if the API servers can be reached from this machine"
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
 		return "see whether /etc/kubernetes/admin.conf on the control planes is still valid: kubeadm certs check-expiration"
 	case apierrors.IsNotFound(err):
@@ -145,7 +147,11 @@ func controlPlaneHealthy(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, h := range controlPlanes(c) {
 		if err := f.Hosts[h.Name].APIErr; err != nil && f.Hosts[h.Name].Err == nil {
-			found = append(found, block(place(h), "its API server does not answer: "+err.Error(), "repair that control plane first"))
+			fix := "repair that control plane first"
+			if errors.Is(err, hosts.ErrForwardingRefused) {
+				fix = apiFix(err)
+			}
+			found = append(found, block(place(h), "its API server does not answer: "+err.Error(), fix))
 		}
 		for _, sick := range f.Hosts[h.Name].Sick {
 			found = append(found, block(place(h), sick, "repair that control plane first"))

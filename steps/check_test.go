@@ -289,7 +289,7 @@ func TestFixOfAHostThatCannotBeReached(t *testing.T) {
 
 func TestFixOfAnAPIThatDoesNotAnswer(t *testing.T) {
 	tests := map[string]error{
-		"let sshd on the control planes forward connections: AllowTcpForwarding yes":                                  hosts.ErrForwardingRefused,
+		"one of three: let sshd on the hosts forward this user's connections (AllowTcpForwarding, PermitOpen, DisableForwarding in sshd_config); set ssh.tunnel: relay in the cluster file, which goes through a program on the host; or name a kubeconfig there, if the API servers can be reached from this machine": hosts.ErrForwardingRefused,
 		"see whether /etc/kubernetes/admin.conf on the control planes is still valid: kubeadm certs check-expiration": apierrors.NewUnauthorized("expired"),
 		"restore what is missing: kuberung moves clusters that kubeadm made and knows":                                apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "kubeadm-config"),
 		"put the file back; kuberung signs in as kubeadm's admin does":                                                fs.ErrNotExist,

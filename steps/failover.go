@@ -19,8 +19,9 @@ import (
 // that read may be sent again; one that changes something goes elsewhere only if no connection
 // could be made, for then nobody has seen it.
 type failover struct {
-	tls  *tls.Config
-	dial func(ctx context.Context, host, address string) (net.Conn, error)
+	tls     *tls.Config
+	dial    func(ctx context.Context, host, address string) (net.Conn, error)
+	outside *outside // nil: there is no other way to the API
 
 	mu        sync.Mutex
 	endpoints []endpoint // the one that answered last comes first
@@ -49,6 +50,9 @@ func (f *failover) setEndpoints(endpoints []endpoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.endpoints = append([]endpoint(nil), endpoints...)
+	if f.outside != nil {
+		f.endpoints = append(f.endpoints, f.outside.endpoint())
+	}
 	f.via = map[string]string{}
 	for _, e := range endpoints {
 		f.via[e.address] = e.host
@@ -81,6 +85,7 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 	candidates := append([]endpoint(nil), f.endpoints...)
 	f.mu.Unlock()
 	err := errors.New("no API server is known")
+	failed := map[bool]error{} // the last of each way: through a host or not
 	var response *http.Response
 	for i, e := range candidates {
 		if i > 0 && req.Context().Err() != nil {
@@ -94,6 +99,10 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 			f.prefer(e)
 			return response, err
 		}
+		failed[e.host != ""] = err
+	}
+	if err != nil && failed[true] != nil && failed[false] != nil {
+		err = fmt.Errorf("%w; %w", failed[true], failed[false])
 	}
 	return response, err
 }
@@ -125,8 +134,11 @@ func (f *failover) prefer(e endpoint) {
 // try sends the request to one API server, with a limit of its own.
 func (f *failover) try(req *http.Request, e endpoint) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), attemptLimit,
-		fmt.Errorf("API server of %s did not answer within %s", e.host, attemptLimit))
-	attempt := req.Clone(ctx)
+		fmt.Errorf("API server of %s did not answer within %s", e.owner(), attemptLimit))
+	attempt, transport := req.Clone(ctx), f.transport
+	if f.outside != nil && e == f.outside.endpoint() {
+		transport = f.outside
+	}
 	attempt.URL.Scheme, attempt.URL.Host, attempt.Host = "https", e.address, ""
 	if req.GetBody != nil {
 		body, err := req.GetBody()
@@ -136,7 +148,7 @@ func (f *failover) try(req *http.Request, e endpoint) (*http.Response, error) {
 		}
 		attempt.Body = body
 	}
-	response, err := f.transport.RoundTrip(attempt)
+	response, err := transport.RoundTrip(attempt)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

@@ -43,7 +43,7 @@ func newQuorum(t *testing.T) *quorum {
 	for i := range c.Hosts {
 		c.Hosts[i].Address, c.Hosts[i].SSH = "127.0.0.1", s.ssh
 	}
-	q.session = Open(c)
+	q.session = Open(c, nil)
 	t.Cleanup(func() { q.session.Close() })
 	q.session.transport = newFailover(&tls.Config{InsecureSkipVerify: true}, q.session.dialHost)
 	q.session.admin = &tls.Config{}

@@ -25,6 +25,7 @@ import (
 // only. It connects when first asked and again after a lost connection.
 type Session struct {
 	Cluster *config.Cluster
+	network *hosts.Network
 	hosts   map[string]*hosts.Host
 
 	mu        sync.Mutex
@@ -33,25 +34,31 @@ type Session struct {
 	client    kubernetes.Interface
 	transport *failover
 	admin     *tls.Config
+	ca        []byte // that of the cluster, PEM
 	etcdTLS   *tls.Config
 	members   []member
 	base      Facts // what the last full observation found
 }
 
-// endpoint is one API server, reached through the host it runs on.
+// endpoint is one API server, reached through the host it runs on. Without a host, address is a kubeconfig.
 type endpoint struct{ host, address string }
+
+// owner names it for people.
+func (e endpoint) owner() string {
+	if e.host == "" {
+		return "kubeconfig " + e.address
+	}
+	return e.host
+}
 
 // member is one etcd member, reached through the host it runs on.
 type member struct{ host, address string }
 
-// Open prepares a session. It does no I/O.
-func Open(c *config.Cluster) *Session {
-	s := &Session{Cluster: c, hosts: map[string]*hosts.Host{}}
+// Open prepares a session. It does no I/O. Secrets that nothing holds are asked for with ask; nil: nobody is there.
+func Open(c *config.Cluster, ask hosts.Ask) *Session {
+	s := &Session{Cluster: c, network: hosts.NewNetwork(ask), hosts: map[string]*hosts.Host{}}
 	for _, h := range c.Hosts {
-		s.hosts[h.Name] = hosts.New(hosts.Config{
-			Name: h.Name, Address: h.Address, Port: h.SSH.Port, User: h.SSH.User,
-			KeyFiles: some(h.SSH.Key), KnownHostsFiles: some(h.SSH.KnownHosts), Sudo: h.SSH.Sudo,
-		})
+		s.hosts[h.Name] = s.network.Host(reach(h))
 	}
 	return s
 }
@@ -62,7 +69,7 @@ func (s *Session) Close() error {
 	for _, h := range s.hosts {
 		errs = append(errs, h.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.network.Close())...)
 }
 
 func (s *Session) host(name string) *hosts.Host { return s.hosts[name] }
@@ -125,6 +132,7 @@ func (s *Session) readCredentials(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", adminConf, err)
 	}
+	s.ca = cfg.CAData
 	if len(s.members) == 0 {
 		return nil
 	}
@@ -153,22 +161,26 @@ func readEtcdTLS(ctx context.Context, h *hosts.Host) (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
+const userAgent = "kuberung"
+
 func (s *Session) buildClient() error {
 	s.transport = newFailover(s.admin, s.dialHost)
+	if file := s.Cluster.Kubeconfig; file != "" {
+		var err error
+		if s.transport.outside, err = openKubeconfig(file, s.ca); err != nil {
+			return err
+		}
+	}
 	s.transport.setEndpoints(s.endpoints)
 	client, err := kubernetes.NewForConfig(&rest.Config{
 		Host: "https://kubernetes.invalid", Transport: s.transport,
-		QPS: 50, Burst: 100, UserAgent: "kuberung",
+		QPS: 50, Burst: 100, UserAgent: userAgent,
 	})
 	if err != nil {
 		return err
 	}
 	s.client = client
 	return nil
-}
-
-func (s *Session) dialHost(ctx context.Context, host, address string) (net.Conn, error) {
-	return s.host(host).DialContext(ctx, "tcp", address)
 }
 
 // api is the client; it fails over between the API servers of all control planes.
@@ -317,11 +329,4 @@ func sorted[V any](m map[string]V) []string {
 	}
 	sort.Strings(keys)
 	return keys
-}
-
-func some(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
 }

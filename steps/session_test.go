@@ -19,7 +19,7 @@ import (
 // withAPI gives a session whose API holds these objects.
 func withAPI(t *testing.T, cps, nodes int, objects ...runtime.Object) (*Session, *fake.Clientset) {
 	t.Helper()
-	s := Open(cluster(cps, nodes))
+	s := Open(cluster(cps, nodes), nil)
 	t.Cleanup(func() { s.Close() })
 	client := fake.NewClientset(objects...)
 	s.client = client
@@ -256,7 +256,7 @@ func TestUnsettled(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Open(cluster(1, 1))
+			s := Open(cluster(1, 1), nil)
 			f := seen(s.Cluster, old)
 			tt.change(&f)
 			if got := unsettled(s, f); got != tt.want {

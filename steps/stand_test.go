@@ -34,6 +34,7 @@ type stand struct {
 
 	mu      sync.Mutex
 	forward map[string]string // where connections to an address of the host go
+	forbids bool              // sshd forwards nothing
 }
 
 func newStand(t *testing.T) *stand {
@@ -105,7 +106,7 @@ func (s *stand) open(role string) *Session {
 		c = cluster(0, 1)
 	}
 	c.Hosts[0].Address, c.Hosts[0].SSH = "127.0.0.1", s.ssh
-	session := Open(c)
+	session := Open(c, nil)
 	s.t.Cleanup(func() { session.Close() })
 	return session
 }
@@ -219,7 +220,12 @@ func (s *stand) tunnel(_ *gliderssh.Server, _ *ssh.ServerConn, open ssh.NewChann
 	address := net.JoinHostPort(to.Host, fmt.Sprint(to.Port))
 	s.mu.Lock()
 	real, found := s.forward[address]
+	forbids := s.forbids
 	s.mu.Unlock()
+	if forbids {
+		_ = open.Reject(ssh.Prohibited, "administratively prohibited: open failed")
+		return
+	}
 	if !found {
 		_ = open.Reject(ssh.ConnectionFailed, "connection refused")
 		return

@@ -128,7 +128,7 @@ func TestTheRecordOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := steps.Open(c)
+	s := steps.Open(c, nil)
 	defer s.Close()
 	stop := make(chan struct{})
 	close(stop)
@@ -258,7 +258,7 @@ func TestARunLooksOnceMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := steps.Open(c)
+	s := steps.Open(c, nil)
 	defer s.Close()
 	var out strings.Builder
 	err = run(t.Context(), Process{Out: &out}, c, s, nil, document())
@@ -297,7 +297,7 @@ func TestNoRecordNoRun(t *testing.T) {
 	if err := os.WriteFile(c.Data, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := steps.Open(c)
+	s := steps.Open(c, nil)
 	defer s.Close()
 	err = run(t.Context(), Process{Out: &strings.Builder{}}, c, s, stopPlan(), document())
 	if err == nil || !strings.HasPrefix(err.Error(), "make the record of the run: ") {
@@ -332,7 +332,7 @@ func TestOutcomeCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := steps.Open(c)
+	s := steps.Open(c, nil)
 	defer s.Close()
 	for want, err := range map[int]error{
 		codeStopped: engine.ErrStopped,

@@ -26,7 +26,7 @@ func upgradeCommand(p Process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			s := steps.Open(cluster)
+			s := steps.Open(cluster, nil)
 			defer s.Close()
 			facts, err := settled(c.Context, p, s)
 			if err != nil {
