@@ -206,6 +206,7 @@ func uploadArrives(t *testing.T, box labHost, h *hosts.Host) {
 		t.Fatal(err)
 	}
 	const remote = "/usr/lib/lab/new folder/program"
+	t.Cleanup(func() { box.on(t, `rm -r "${1%/*}"`, remote) })
 	var sent int64
 	if err := h.Upload(t.Context(), local, remote, 0o755, "", func(n int64) { sent = n }); err != nil {
 		t.Fatal(err)
