@@ -68,11 +68,12 @@ func (h *Host) way(ctx context.Context) (context.Context, dialFunc, error) {
 	if len(h.cfg.Jump) == 0 {
 		return ctx, open, nil
 	}
-	ctx, err := withHop(ctx, h.cfg.identity())
-	if err != nil {
-		return nil, nil, h.connectError(phaseJump, ErrUnreachable, err)
-	}
 	hop := h.net.hop(h.cfg.Jump, h.cfg.Dial)
+	waiting, _ := ctx.Value(waitingKey{}).([]*Host)
+	if hop == h || slices.Contains(waiting, hop) {
+		return nil, nil, h.connectError(phaseJump, ErrUnreachable, errors.New("the jump hosts lead in a circle"))
+	}
+	ctx = context.WithValue(ctx, waitingKey{}, append(slices.Clone(waiting), h))
 	if err := hop.Connect(ctx); err != nil {
 		kind := ErrUnreachable
 		var ce *ConnectError
@@ -84,17 +85,8 @@ func (h *Host) way(ctx context.Context) (context.Context, dialFunc, error) {
 	return ctx, hop.DialContext, nil
 }
 
-// hopsKey marks in a context which hosts are waiting for their jump host.
-type hopsKey struct{}
-
-// withHop notes that a host waits for its jump host. One that waits for itself would wait for ever.
-func withHop(ctx context.Context, id string) (context.Context, error) {
-	waiting, _ := ctx.Value(hopsKey{}).([]string)
-	if slices.Contains(waiting, id) {
-		return nil, errors.New("the jump hosts lead in a circle")
-	}
-	return context.WithValue(ctx, hopsKey{}, append(slices.Clone(waiting), id)), nil
-}
+// waitingKey marks in a context which hosts wait for their jump host: one that waited for itself would wait for ever.
+type waitingKey struct{}
 
 // dialOnce connects within ConnectTimeout. wanted is a key that the host would take if it were unlocked.
 func (h *Host) dialOnce(ctx context.Context, open dialFunc, keys *hostKeys) (_ *conn, wanted *lockedKey, err error) {

@@ -321,17 +321,13 @@ func (s settings) fillJump(ctx context.Context, c *Config) error {
 	if value == "" {
 		return nil
 	}
-	for i, text := range strings.Split(value, ",") {
+	for text := range strings.SplitSeq(value, ",") {
 		hop, err := ParseHop(strings.TrimSpace(text))
 		if err != nil {
 			return fmt.Errorf("ProxyJump %s in the configuration of ssh: %w", value, err)
 		}
 		hop.SSHConfig, hop.AcceptNew, hop.ConnectTimeout = c.SSHConfig, c.AcceptNew, c.ConnectTimeout
 		c.Jump = append(c.Jump, hop)
-		if i == 0 && hop.Address == c.Address && (hop.Port == 0 || hop.Port == c.port()) {
-			c.Jump = nil // a wildcard that names the jump host for the jump host itself
-			return nil
-		}
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func startServer(t *testing.T, setup func(*server)) *server {
 	s.put(t, "known_hosts", knownhosts.Line([]string{s.addr.String()}, s.key.PublicKey())+"\n")
 	served := make(chan struct{})
 	go func() { defer close(served); _ = s.Serve(tracked{l, s}) }()
-	t.Cleanup(func() { s.Server.Close(); s.cut(); <-served; s.kill() })
+	t.Cleanup(func() { s.Server.Close(); l.Close(); s.cut(); <-served; s.kill() }) // Close misses a listener that Serve has not seen yet
 	return s
 }
 
