@@ -25,7 +25,7 @@ type Query struct {
 	Records      []string // detached units, as [Unit] names them
 
 	// More is a text for /bin/sh with the arguments Args, run as the rest is: as root, in /, reading nothing. What
-	// it prints after a call of "part NAME" is Facts.More[NAME].
+	// it prints after a call of "part NAME" is Facts.More[NAME]; "limited COMMAND" ends a command that hangs.
 	More string
 	Args []string
 }

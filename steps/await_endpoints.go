@@ -22,7 +22,7 @@ func AwaitEndpoints(s *Session, host string) engine.Step[Facts] {
 		Name: "await-endpoints",
 		Does: "wait until the endpoints of its Services agree with the readiness of their pods",
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
-			return await(ctx, s.Cluster.Timeouts.Gate, 2*time.Second, log, s.endpointsAgree(f.Hosts[host].NodeName))
+			return await(ctx, s.Cluster.Timeouts.Gate, 2*time.Second, log, s.endpointsAgree(f.NodeName(host)))
 		},
 	}
 }

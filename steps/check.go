@@ -26,6 +26,10 @@ type check struct {
 var checks = []check{
 	{"host-reachable", hostReachable},
 	{"host-is-node", hostIsNode},
+	{"machine-ids-unique", machineIDsUnique},
+	{"systemd-present", systemdPresent},
+	{"clocks-agree", clocksAgree},
+	{"certificates-valid", certificatesValid},
 	{"role-as-written", roleAsWritten},
 	{"host-tools-present", hostToolsPresent},
 	{"programs-not-packaged", programsNotPackaged},

@@ -38,10 +38,11 @@ func apiFix(err error) string {
 func nodesListed(c *config.Cluster, f Facts) []Finding {
 	listed := map[string]bool{}
 	for _, h := range c.Hosts {
-		if f.Hosts[h.Name].Err != nil {
+		name := f.NodeName(h.Name)
+		if name == "" && f.Hosts[h.Name].Err != nil {
 			return nil // it may be any of them
 		}
-		listed[f.Hosts[h.Name].NodeName] = true
+		listed[name] = true
 	}
 	var found []Finding
 	for _, name := range sorted(f.Cluster.Nodes) {
@@ -119,7 +120,7 @@ func versionsInSkew(c *config.Cluster, f Facts) []Finding {
 func newerKubelet(c *config.Cluster, f Facts, node, version, host string) Finding {
 	text := fmt.Sprintf("the kubelet of %s (%s) is newer than the API server of %s (%s)", node, version, host, f.Hosts[host].APIVersion)
 	for _, h := range controlPlanes(c) {
-		if f.Hosts[h.Name].NodeName == node && h.Name != host {
+		if f.NodeName(h.Name) == node && h.Name != host {
 			return warn(wholeCluster, text, "nothing: the control planes that are behind come first")
 		}
 	}
@@ -219,7 +220,7 @@ func toDrain(c *config.Cluster, f Facts) []config.Host {
 func drainAllowed(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, h := range toDrain(c, f) {
-		d := f.Cluster.Drains[f.Hosts[h.Name].NodeName]
+		d := f.Cluster.Drains[f.NodeName(h.Name)]
 		if d.Err != nil {
 			found = append(found, block(place(h), "what a drain would meet could not be read: "+d.Err.Error(), "run the check again"))
 		}
@@ -234,7 +235,7 @@ func drainAllowed(c *config.Cluster, f Facts) []Finding {
 func budgetsAllow(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, h := range toDrain(c, f) {
-		d := f.Cluster.Drains[f.Hosts[h.Name].NodeName]
+		d := f.Cluster.Drains[f.NodeName(h.Name)]
 		for _, never := range d.Never {
 			found = append(found, block(place(h), "can never be drained: "+never, "change the disruption budget or the number of replicas"))
 		}

@@ -13,27 +13,76 @@ import (
 func hostReachable(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, h := range c.Hosts {
-		if err := f.Hosts[h.Name].Err; err != nil {
-			found = append(found, block(place(h), err.Error(), reachFix(err)))
+		err := f.Hosts[h.Name].Err
+		if err == nil {
+			continue
 		}
+		text := err.Error()
+		if n := f.Node(h.Name); n.Cordoned {
+			text += "; node " + n.Name + ", which it is, is cordoned"
+		}
+		found = append(found, block(place(h), text, reachFix(h, err)))
 	}
 	return found
 }
 
-func reachFix(err error) string {
+// reachFix says what to do about a host that could not be asked, in the words of the cluster file.
+func reachFix(h config.Host, err error) string {
+	where := ""
+	if jump := throughJump(err); jump != "" {
+		where = " of the jump host " + jump + " (ssh.jump, or ProxyJump in the file that ssh.config names)"
+	}
 	switch {
+	case errors.Is(err, hosts.ErrNobody):
+		return "run it on a terminal, load the key into ssh-agent, or name a file under ssh.sudoPasswordFile if it is sudo's password that is asked for"
+	case errors.Is(err, hosts.ErrSudoPassword):
+		return "put the right password into the file that ssh.sudoPasswordFile names, or leave that out and type it"
+	case errors.Is(err, hosts.ErrSudoers):
+		return "let " + userOf(h) + " run any command with sudo: a line in the host's sudoers"
 	case errors.Is(err, hosts.ErrHostKeyUnknown):
-		return "compare the fingerprint with the host's console, then add its key to known_hosts"
+		return "compare the fingerprint with " + of("console", where) + ", then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"
 	case errors.Is(err, hosts.ErrHostKeyChanged):
-		return "find out why the key changed; if the host was reinstalled, replace its line in known_hosts"
+		return "find out why the key" + where + " changed; if the host was reinstalled, replace its line in known_hosts"
+	case errors.Is(err, hosts.ErrForwardingRefused) && where != "":
+		return "let sshd" + where + " forward connections: AllowTcpForwarding yes"
+	case errors.Is(err, hosts.ErrForwardingRefused):
+		return apiFix(err)
 	case errors.Is(err, hosts.ErrAuth):
-		return "check ssh.user and ssh.key in the cluster file against the host's authorized_keys"
+		return "check ssh.user and ssh.key in the cluster file against " + of("authorized_keys", where)
 	case errors.Is(err, hosts.ErrSudo), errors.Is(err, hosts.ErrNotRoot):
-		return "let the SSH user run any command with sudo without a password"
+		return "let the SSH user run any command with sudo, and set ssh.sudo: true; if sudo asks for a password, name a file with it under ssh.sudoPasswordFile"
+	case errors.Is(err, hosts.ErrUnreachable) && where != "":
+		return "check the address" + where + ", and the network between"
 	case errors.Is(err, hosts.ErrUnreachable):
 		return "check the address in the cluster file, the host, and the network between"
 	}
 	return "make the host answer as described, or take it out of the cluster first"
+}
+
+// throughJump names the jump host at which a connection failed; "" if it was the host itself.
+func throughJump(err error) string {
+	var outer, inner *hosts.ConnectError
+	if errors.As(err, &outer) && errors.As(outer.Err, &inner) {
+		if deeper := throughJump(outer.Err); deeper != "" {
+			return deeper
+		}
+		return inner.Host
+	}
+	return ""
+}
+
+func of(what, jump string) string {
+	if jump == "" {
+		return "the host's " + what
+	}
+	return "the " + what + jump
+}
+
+func userOf(h config.Host) string {
+	if h.SSH.User == "" {
+		return "the SSH user"
+	}
+	return h.SSH.User
 }
 
 // hostIsNode compares who the host says it is with the nodes of the cluster.
@@ -45,19 +94,40 @@ func hostIsNode(c *config.Cluster, f Facts) []Finding {
 	owner := map[string]string{}
 	var found []Finding
 	for _, h := range asked(c, f) {
-		seen := f.Hosts[h.Name]
-		switch other, twice := owner[seen.NodeName]; {
+		seen, node := f.Hosts[h.Name], f.NodeName(h.Name)
+		switch other, twice := owner[node]; {
 		case twice:
-			found = append(found, block(place(h), fmt.Sprintf("is node %s, as is %s: two entries are one machine", seen.NodeName, other),
+			found = append(found, block(place(h), fmt.Sprintf("is node %s, as is %s: two entries are one machine", node, other),
 				"remove one of the two from the cluster file"))
-		case f.Cluster.Nodes[seen.NodeName].Name == "":
-			found = append(found, block(place(h), fmt.Sprintf("is not a node of this cluster: its kubelet is %q, and there is no such Node", seen.NodeName),
+		case f.Cluster.Nodes[node].Name == "":
+			found = append(found, block(place(h), fmt.Sprintf("is not a node of this cluster: its kubelet is %q, and there is no such Node", node),
 				"remove the host from the cluster file, or join it first"))
 		case ca != "" && seen.CA != "" && seen.CA != ca:
 			found = append(found, block(place(h), "is not a node of this cluster: it trusts another cluster CA",
 				"remove the host from the cluster file"))
+		default:
+			if d := f.doubtOf(h.Name); d.text != "" {
+				found = append(found, Finding{Where: place(h), Block: d.fatal, Text: d.text,
+					Fix: "see which machine the address in the cluster file leads to, and whether two were cloned from one disk; a machine-id or address that was changed on purpose is reported when the kubelet is restarted"})
+			}
 		}
-		owner[seen.NodeName] = h.Name
+		owner[node] = h.Name
+	}
+	return found
+}
+
+// machineIDsUnique looks for machines cloned from one disk: their machine-ids tell nobody which of them is which.
+func machineIDsUnique(_ *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	told := map[string]bool{"": true}
+	for _, name := range sorted(f.Cluster.Nodes) {
+		id := f.Cluster.Nodes[name].MachineID
+		owners := f.nodesOfMachine(id)
+		if !told[id] && len(owners) > 1 {
+			found = append(found, warn(wholeCluster, fmt.Sprintf("nodes %s have one machine-id, %s", strings.Join(owners, ", "), id),
+				"give each machine its own: empty /etc/machine-id, run systemd-machine-id-setup, and reboot"))
+		}
+		told[id] = true
 	}
 	return found
 }
@@ -139,6 +209,11 @@ func diskSpace(c *config.Cluster, f Facts) []Finding {
 		for _, d := range seen.Free {
 			want[d.Mount] += need[d.Path]
 			free[d.Mount] = d.Free
+		}
+		for _, dir := range sorted(seen.System.Disks) {
+			if why := seen.System.Disks[dir].Err; why != "" && need[dir] > 0 {
+				found = append(found, block(place(h), "how much is free below "+dir+" could not be told: "+why, "make df answer there"))
+			}
 		}
 		for _, mount := range sorted(want) {
 			if want[mount] > 0 && free[mount] < want[mount]+spare {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,6 +88,29 @@ func TestChecksOfHosts(t *testing.T) {
 			[]string{"block | host-is-node | w-1 (prod.yaml:7:5) | is not a node of this cluster: it trusts another cluster CA"}},
 		{"a CA that could not be read says nothing", host("w-1", func(h *Host) { h.CA = "" }), nil},
 
+		{"it is called otherwise in its certificate", host("w-1", func(h *Host) { h.NodeName = "Node-Of-W-1" }), nil},
+		{"one that cannot be asked is known by its address", func(_ *config.Cluster, f *Facts) {
+			f.host("w-1", func(h *Host) { *h = Host{Err: hosts.ErrUnreachable, Address: "10.0.0.3"} })
+			n := f.Cluster.Nodes[nodeName("w-1")]
+			n.Cordoned, n.Addresses = true, []string{"10.0.0.3"}
+			f.Cluster.Nodes[nodeName("w-1")] = n
+			f.Cluster.Nodes["forgotten"] = Node{Name: "forgotten", Kubelet: old, Ready: true, Address: "10.0.0.9"}
+		}, []string{
+			"block | host-reachable | w-1 (prod.yaml:7:5) | unreachable; node node-of-w-1, which it is, is cordoned",
+			"block | nodes-listed | cluster | node forgotten (10.0.0.9) is in no entry of prod.yaml",
+			"warn  | nodes-ready | cluster | node node-of-w-1 is cordoned, not by kuberung; it stays so",
+		}},
+
+		{"systemd does not run it", host("w-1", func(h *Host) { h.System.Init = hosts.Init{Name: "init", SystemdRun: true} }),
+			[]string{"block | systemd-present | w-1 (prod.yaml:7:5) | systemd does not run it, init does"}},
+		{"no systemd-run", host("w-1", func(h *Host) { h.System.Init.SystemdRun = false }),
+			[]string{"block | systemd-present | w-1 (prod.yaml:7:5) | has no systemd-run"}},
+		{"what runs it is not known", host("w-1", func(h *Host) { h.System.Init = hosts.Init{} }),
+			[]string{"block | systemd-present | w-1 (prod.yaml:7:5) | which init runs it could not be told"}},
+		{"room that could not be told", host("w-1", func(h *Host) {
+			h.System.Disks = map[string]hosts.Disk{"/var/lib": {Err: "df says no"}, "/srv": {Err: "df says no"}}
+		}), []string{"block | disk-space | w-1 (prod.yaml:7:5) | how much is free below /var/lib could not be told: df says no"}},
+
 		{"a worker that is a control plane", host("w-1", func(h *Host) { h.Manifests["kube-apiserver"] = manifest("kube-apiserver", old) }),
 			[]string{"block | role-as-written | w-1 (prod.yaml:7:5) | has the manifest of an API server, but its role is worker"}},
 		{"a control plane that is a worker", host("cp-2", func(h *Host) { h.Manifests = nil }), []string{
@@ -125,6 +149,90 @@ func TestChecksOfHosts(t *testing.T) {
 		}), []string{"block | programs-not-packaged | w-1 (prod.yaml:7:5) | /usr/bin/kubelet belongs to package kubelet; hosts managed by packages are not supported yet"}},
 	} {
 		tt.run(t)
+	}
+}
+
+func TestClocks(t *testing.T) {
+	clock := func(offset, uncertainty time.Duration) func(*Host) {
+		return func(h *Host) { h.System.Clock = hosts.Clock{Offset: offset, Uncertainty: uncertainty} }
+	}
+	// The three hosts' clocks, and what is found.
+	world := func(a, b, c func(*Host)) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) { f.host("cp-1", a); f.host("cp-2", b); f.host("w-1", c) }
+	}
+	const ms = time.Millisecond
+	for _, tt := range []finds{
+		{"level", world(clock(20*ms, 10*ms), clock(-20*ms, 10*ms), clock(0, 0)), nil},
+		{"a second is allowed", world(clock(0, 0), clock(0, 0), clock(time.Second, 0)), nil},
+		{"what is not certain is no difference", world(clock(0, 0), clock(0, 0), clock(-1500*ms, 600*ms)), nil},
+		{"more than a second", world(clock(0, 0), clock(0, 0), clock(-1600*ms, 500*ms)),
+			[]string{"warn  | clocks-agree | w-1 (prod.yaml:7:5) | its clock is 1.6s behind the other hosts' (±500ms)"}},
+		{"half a minute and what is not certain", world(clock(0, 0), clock(0, 0), clock(30*time.Second, 100*ms)),
+			[]string{"warn  | clocks-agree | w-1 (prod.yaml:7:5) | its clock is 30s ahead of the other hosts' (±100ms)"}},
+		{"an hour", world(clock(0, 0), clock(time.Hour, ms), clock(0, 0)),
+			[]string{"block | clocks-agree | cp-2 (prod.yaml:6:5) | its clock is 1h0m0s ahead of the other hosts' (±0s)"}},
+		{"ours is the wrong one", world(clock(time.Hour, 0), clock(time.Hour, 0), clock(time.Hour, 0)),
+			[]string{"warn  | clocks-agree | this machine | its clock and those of the hosts are 1h0m0s apart"}},
+		{"of two hosts ours tells which is right", world(clock(0, 0), clock(time.Minute, 0), func(h *Host) { *h = Host{Err: hosts.ErrUnreachable} }), []string{
+			"block | host-reachable | w-1 (prod.yaml:7:5) | unreachable",
+			"block | clocks-agree | cp-2 (prod.yaml:6:5) | its clock is 1m0s ahead of the other hosts' (±0s)",
+		}},
+		{"one that cannot be read", world(clock(0, 0), clock(0, 0), func(h *Host) { h.System.Unknown = map[string]string{"Clock": `date says ""`} }),
+			[]string{`block | clocks-agree | w-1 (prod.yaml:7:5) | its clock could not be read: date says ""`}},
+	} {
+		tt.run(t)
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	const day = 24 * time.Hour
+	until := func(ca bool, left ...time.Duration) hosts.CertificateFile {
+		var f hosts.CertificateFile
+		for _, d := range left {
+			f.Certificates = append(f.Certificates, hosts.Certificate{NotAfter: observedAt.Add(d), CA: ca})
+		}
+		return f
+	}
+	holds := func(file string, is hosts.CertificateFile) func(*config.Cluster, *Facts) {
+		return func(_ *config.Cluster, f *Facts) {
+			f.host("cp-1", func(h *Host) { h.System.Certificates = map[string]hosts.CertificateFile{file: is} })
+		}
+	}
+	apiserver, ca := "/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/pki/ca.crt"
+	for _, tt := range []finds{
+		{"valid", holds(apiserver, until(false, 8*day)), nil},
+		{"absent", holds(apiserver, hosts.CertificateFile{Absent: true}), nil},
+		{"a kubeconfig without one", holds(adminConf, hosts.CertificateFile{}), nil},
+		{"expired", holds(apiserver, until(false, -day)),
+			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/pki/apiserver.crt expired on 2026-02-28: renew it first"}},
+		{"in its last second", holds(apiserver, until(false, 0)),
+			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/pki/apiserver.crt expired on 2026-03-01: renew it first"}},
+		{"in its last week", holds(kubeletClient, until(false, 6*day)),
+			[]string{"warn  | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /var/lib/kubelet/pki/kubelet-client-current.pem expires on 2026-03-07"}},
+		{"expired, and its chain is not", holds(kubeletConf, until(false, -day, 100*day)),
+			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/kubelet.conf expired on 2026-02-28: renew it first"}},
+		{"an old CA beside the new one", holds(ca, until(true, -day, 1000*day)), nil},
+		{"a CA", holds(ca, until(true, -day)),
+			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/pki/ca.crt expired on 2026-02-28: renew it first"}},
+		{"one that is none", holds(ca, hosts.CertificateFile{Err: "x509: malformed certificate"}),
+			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | /etc/kubernetes/pki/ca.crt could not be read: x509: malformed certificate"}},
+	} {
+		tt.run(t)
+	}
+}
+
+// Every file that kubeadm keeps has a way to renew what is in it.
+func TestFixOfACertificate(t *testing.T) {
+	f := seen(cluster(1, 0), old)
+	want := map[string]string{
+		"/etc/kubernetes/pki/etcd/peer.crt": "kubeadm certs renew etcd-peer,", adminConf: "kubeadm certs renew admin.conf,",
+		kubeletConf: "--client-name system:node:node-of-cp-1 ", kubeletClient: "--client-name system:node:node-of-cp-1 ",
+		"/etc/kubernetes/pki/ca.crt": "kubeadm renews no CA", "/var/lib/kubelet/pki/kubelet-server-current.pem": "kubectl certificate approve",
+	}
+	for _, c := range certificateFiles {
+		if fix := c.fix(f, "cp-1"); !strings.Contains(fix, want[c.path]) {
+			t.Errorf("of %s the fix is %q, want %q", c.path, fix, want[c.path])
+		}
 	}
 }
 
@@ -271,18 +379,37 @@ func TestBlockingFindingsComeFirst(t *testing.T) {
 }
 
 func TestFixOfAHostThatCannotBeReached(t *testing.T) {
-	tests := map[error]string{
-		hosts.ErrHostKeyUnknown: "compare the fingerprint with the host's console, then add its key to known_hosts",
-		hosts.ErrHostKeyChanged: "find out why the key changed; if the host was reinstalled, replace its line in known_hosts",
-		hosts.ErrAuth:           "check ssh.user and ssh.key in the cluster file against the host's authorized_keys",
-		hosts.ErrSudo:           "let the SSH user run any command with sudo without a password",
-		hosts.ErrNotRoot:        "let the SSH user run any command with sudo without a password",
-		hosts.ErrUnreachable:    "check the address in the cluster file, the host, and the network between",
-		errors.New("else"):      "make the host answer as described, or take it out of the cluster first",
+	through := func(kind error) error {
+		hop := &hosts.ConnectError{Host: "bastion", Address: "b:22", Phase: "host key", Kind: kind, Err: kind}
+		outer := &hosts.ConnectError{Host: "bastion-2", Address: "c:22", Phase: "jump host", Kind: kind, Err: hop}
+		return &hosts.ConnectError{Host: "w-1", Address: "w:22", Phase: "jump host", Kind: kind, Err: outer}
 	}
-	for err, want := range tests {
-		if got := reachFix(fmt.Errorf("connect: %w", err)); got != want {
-			t.Errorf("for %v got %q, want %q", err, got, want)
+	sudo := "let the SSH user run any command with sudo, and set ssh.sudo: true; if sudo asks for a password, name a file with it under ssh.sudoPasswordFile"
+	jump := " of the jump host bastion (ssh.jump, or ProxyJump in the file that ssh.config names)"
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{hosts.ErrHostKeyUnknown, "compare the fingerprint with the host's console, then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"},
+		{through(hosts.ErrHostKeyUnknown), "compare the fingerprint with the console" + jump + ", then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"},
+		{hosts.ErrHostKeyChanged, "find out why the key changed; if the host was reinstalled, replace its line in known_hosts"},
+		{through(hosts.ErrHostKeyChanged), "find out why the key" + jump + " changed; if the host was reinstalled, replace its line in known_hosts"},
+		{hosts.ErrAuth, "check ssh.user and ssh.key in the cluster file against the host's authorized_keys"},
+		{through(hosts.ErrAuth), "check ssh.user and ssh.key in the cluster file against the authorized_keys" + jump},
+		{hosts.ErrNobody, "run it on a terminal, load the key into ssh-agent, or name a file under ssh.sudoPasswordFile if it is sudo's password that is asked for"},
+		{fmt.Errorf("%w: %w", hosts.ErrSudo, hosts.ErrSudoPassword), "put the right password into the file that ssh.sudoPasswordFile names, or leave that out and type it"},
+		{fmt.Errorf("%w: %w", hosts.ErrSudo, hosts.ErrSudoers), "let ops run any command with sudo: a line in the host's sudoers"},
+		{hosts.ErrSudo, sudo},
+		{hosts.ErrNotRoot, sudo},
+		{hosts.ErrForwardingRefused, apiFix(hosts.ErrForwardingRefused)},
+		{through(hosts.ErrForwardingRefused), "let sshd" + jump + " forward connections: AllowTcpForwarding yes"},
+		{hosts.ErrUnreachable, "check the address in the cluster file, the host, and the network between"},
+		{through(hosts.ErrUnreachable), "check the address" + jump + ", and the network between"},
+		{errors.New("else"), "make the host answer as described, or take it out of the cluster first"},
+	} {
+		h := config.Host{SSH: config.SSH{User: "ops"}}
+		if got := reachFix(h, fmt.Errorf("connect: %w", tt.err)); got != tt.want {
+			t.Errorf("for %v got\n%q, want\n%q", tt.err, got, tt.want)
 		}
 	}
 }

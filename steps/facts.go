@@ -17,15 +17,16 @@ type Facts struct {
 
 // Host is what was observed of one host of the cluster file.
 type Host struct {
-	Name, Role string // as in the cluster file
-	Err        error  // why the host could not be asked; everything below is then unknown
+	Name, Role, Address string // as in the cluster file
+	Err                 error  // why the host could not be asked; everything below is then unknown
 
-	NodeName string // from the kubelet's client certificate: never from hostname
-	Arch     string // as Go spells it: "amd64"
-	CA       string // the cluster CA certificate found on the host, PEM
+	System   hosts.Facts // what the host tells that is not about Kubernetes
+	NodeName string      // who its kubelet is, from its client certificate; Facts.NodeName is the name to use
+	Arch     string      // as Go spells it: "amd64"
+	CA       string      // the cluster CA certificate found on the host, PEM
 
 	Binaries map[string]Binary // kubeadm, kubelet, kubectl, crictl, where found; the kubelet is the one its unit starts
-	Units    []string          // units of ours that are active: "kubeadm-apply-v1.36.3"
+	Units    []string          // detached runs that are at work: "kubeadm-apply-v1.36.3"
 	CRI      string            // endpoint of the container runtime: "unix:///run/…"
 	Missing  []string          // commands that kuberung needs on a host and that are not there
 	Staged   map[string]bool   // staged files, by path
@@ -110,10 +111,11 @@ type Node struct {
 	Window   string // our annotation: drain.Cordoned, drain.FoundCordoned or empty
 	Address  string // internal address
 	Kubelets string // host:port of the kubelet's own API
+
+	MachineID string
+	Internal  []string // all internal addresses
+	Addresses []string // of every kind, names as well
 }
 
 // Workload counts the replicas of a Deployment or StatefulSet.
 type Workload struct{ Desired, Ready int32 }
-
-// Node gives the node of a host, by inventory name.
-func (f Facts) Node(host string) Node { return f.Cluster.Nodes[f.Hosts[host].NodeName] }

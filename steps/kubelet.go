@@ -24,7 +24,7 @@ func RestartKubelet(s *Session, host string) engine.Step[Facts] {
 			if err != nil {
 				return fmt.Errorf("systemctl restart kubelet: %w", err)
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, 0, log, s.kubeletIs(f.Hosts[host].NodeName, f.Target))
+			return await(ctx, s.Cluster.Timeouts.Gate, 0, log, s.kubeletIs(f.NodeName(host), f.Target))
 		},
 	}
 }

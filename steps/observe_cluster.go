@@ -136,7 +136,8 @@ func nodeOf(n corev1.Node) Node {
 	node := Node{
 		Name: n.Name, Kubelet: n.Status.NodeInfo.KubeletVersion,
 		Cordoned: n.Spec.Unschedulable, Window: n.Annotations[drain.WindowAnnotation],
-		NotReady: "it reports no Ready condition",
+		MachineID: n.Status.NodeInfo.MachineID,
+		NotReady:  "it reports no Ready condition",
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -145,6 +146,10 @@ func nodeOf(n corev1.Node) Node {
 		}
 	}
 	for _, a := range n.Status.Addresses {
+		node.Addresses = append(node.Addresses, a.Address)
+		if a.Type == corev1.NodeInternalIP {
+			node.Internal = append(node.Internal, a.Address)
+		}
 		if a.Type == corev1.NodeInternalIP && node.Address == "" {
 			node.Address = a.Address
 			node.Kubelets = net.JoinHostPort(a.Address, strconv.Itoa(int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)))

@@ -23,7 +23,7 @@ func TestReadCluster(t *testing.T) {
 	dns.Spec.Template.Spec.Containers = []corev1.Container{{Image: "r/coredns:v1.13.1"}}
 	_, client := withAPI(t, 1, 0, proxy, dns,
 		kubeadmConfigMap("kubernetesVersion: v1.35.4\ndns:\n  imageTag: v1.13.0\netcd:\n  local:\n    dataDir: /var/lib/etcd\n    imageTag: 3.6.7-0\n"),
-		node("a", old, nil),
+		node("a", old, func(n *corev1.Node) { n.Status.NodeInfo.MachineID = "m" }),
 		node("b", target, func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
 			n.Annotations = map[string]string{drain.WindowAnnotation: drain.Cordoned}
@@ -32,12 +32,14 @@ func TestReadCluster(t *testing.T) {
 		node("c", old, func(n *corev1.Node) { n.Status.Conditions, n.Status.Addresses = nil, nil }),
 	)
 	got, err := readCluster(t.Context(), client)
+	both := []string{"10.0.0.1", "2001:db8::1"}
+	all := append([]string{"h"}, both...)
 	want := ClusterFacts{
 		KubeadmVersion: old, ProxyImage: "r/kube-proxy:v1.35.4", CoreDNSImage: "r/coredns:v1.13.1", CoreDNSReplicas: 2,
 		Rollout: "CoreDNS: 0 of 2 replicas are new, 0 available, 0 in all", EtcdTag: "3.6.7-0", DNSTag: "v1.13.0",
 		Nodes: map[string]Node{
-			"a": {Name: "a", Kubelet: old, Ready: true, NotReady: ":", Address: "10.0.0.1", Kubelets: "10.0.0.1:10250"},
-			"b": {Name: "b", Kubelet: target, NotReady: "NodeStatusUnknown: Kubelet stopped posting node status.", Cordoned: true, Window: drain.Cordoned, Address: "10.0.0.1", Kubelets: "10.0.0.1:10250"},
+			"a": {Name: "a", MachineID: "m", Kubelet: old, Ready: true, NotReady: ":", Address: "10.0.0.1", Kubelets: "10.0.0.1:10250", Internal: both, Addresses: all},
+			"b": {Name: "b", Kubelet: target, NotReady: "NodeStatusUnknown: Kubelet stopped posting node status.", Cordoned: true, Window: drain.Cordoned, Address: "10.0.0.1", Kubelets: "10.0.0.1:10250", Internal: both, Addresses: all},
 			"c": {Name: "c", Kubelet: old, NotReady: "it reports no Ready condition"},
 		},
 	}

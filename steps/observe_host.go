@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -23,72 +21,137 @@ import (
 //go:embed observe_host.sh
 var observeScript string
 
+// queryOf is what is asked of a host in one round trip.
+func queryOf(role, target string) hosts.Query {
+	return hosts.Query{
+		Disks: []string{"/var/lib", "/etc/kubernetes", "/usr/bin", "/usr/local/bin", "/opt/bin", "/var/lib/containerd"},
+		Programs: []hosts.ProgramQuery{
+			{Name: "kubeadm", Version: []string{"version", "-o", "short"}},
+			{Name: "kubelet", Version: []string{"--version"}, Unit: "kubelet.service"},
+			{Name: "kubectl", Version: []string{"version", "--client"}},
+			{Name: "crictl", Version: []string{"--version"}},
+			{Name: "containerd", Version: []string{"--version"}, Unit: "containerd.service"},
+		},
+		Units:        []string{"kubelet.service", "containerd.service"},
+		Certificates: certificateQueries(),
+		Records:      kubeadmUnits(role, target),
+		More:         observeScript, Args: []string{stageDir},
+	}
+}
+
 // observeHost reads one host. What could not be read is Err of the result.
 func (s *Session) observeHost(ctx context.Context, c config.Host) Host {
-	out, err := s.host(c.Name).Script(ctx, hosts.Script{
-		Text: observeScript, Args: []string{stageDir}, Sudo: true, Timeout: time.Minute,
-	})
+	facts, err := s.host(c.Name).Facts(ctx, queryOf(c.Role, s.Cluster.Target))
 	if err != nil {
-		return Host{Name: c.Name, Role: c.Role, Err: err}
+		return Host{Name: c.Name, Role: c.Role, Address: c.Address, Err: err}
 	}
-	h, err := parseHost(string(out))
-	h.Name, h.Role = c.Name, c.Role
-	if err != nil {
-		h.Err = err
-		return h
-	}
-	h.Kubeadm = map[string]hosts.Record{}
-	for _, unit := range kubeadmUnits(c.Role, s.Cluster.Target) {
-		record, err := s.host(c.Name).UnitRecord(ctx, unit)
-		if err != nil {
-			h.Err = fmt.Errorf("read the record of unit %s: %w", unit, err)
-			return h
-		}
-		h.Kubeadm[unit] = record
-	}
+	h := understand(facts)
+	h.Name, h.Role, h.Address = c.Name, c.Role, c.Address
 	return h
 }
 
-// parseHost understands the output of observe_host.sh.
-func parseHost(out string) (Host, error) {
-	sections := map[string]string{}
-	for _, part := range strings.Split("\n"+out, "\n#@ ")[1:] {
-		name, text, _ := strings.Cut(part, "\n")
-		sections[name] = text
-	}
-	if _, complete := sections["end"]; !complete {
-		return Host{}, fmt.Errorf("the host's answer ends early: %q", oneLine(out))
-	}
+// understand turns what a host told into what checks and plans are made of.
+func understand(f hosts.Facts) Host {
 	h := Host{
-		Arch:      goArch(strings.TrimSpace(sections["arch"])),
-		CA:        strings.TrimSpace(sections["ca"]),
-		Missing:   strings.Fields(sections["missing"]),
-		Binaries:  parseBinaries(sections["binaries"]),
+		System:    f,
+		Arch:      f.Arch,
+		CA:        strings.TrimSpace(f.More["ca"]),
+		Missing:   strings.Fields(f.More["missing"]),
+		Binaries:  binariesOf(f),
 		CRI:       "unix:///run/containerd/containerd.sock",
-		Staged:    set(strings.Fields(sections["staged"])),
-		Units:     parseUnits(sections["units"]),
-		Images:    set(strings.Fields(sections["images"])),
-		Free:      parseDisks(sections["disk"]),
+		Staged:    set(strings.Fields(f.More["staged"])),
+		Units:     f.Running,
+		Images:    set(strings.Fields(f.More["images"])),
+		Free:      freeOf(f),
+		Kubeadm:   map[string]hosts.Record{},
 		Manifests: map[string]Manifest{},
 	}
-	if endpoints := strings.Fields(sections["cri"]); len(endpoints) > 0 {
+	if endpoints := strings.Fields(f.More["cri"]); len(endpoints) > 0 {
 		h.CRI = strings.Trim(endpoints[0], `"'`)
 	}
-	var errs []error
+	h.Err = errors.Join(h.readNode(f), h.readManifests(f), h.readRecords(f))
+	return h
+}
+
+// readNode takes the name of the node: from the certificate, or where that is gone, from whom the kubelet's
+// kubeconfig is made for.
+func (h *Host) readNode(f hosts.Facts) error {
 	var err error
-	if h.NodeName, err = nodeNameIn(sections["certificate"]); err != nil {
-		errs = append(errs, err)
+	if h.NodeName, err = nodeNameIn(f.More["certificate"]); err == nil {
+		return nil
 	}
+	name, found := strings.CutPrefix(strings.TrimSpace(f.More["user"]), nodeUser)
+	if !found || name == "" {
+		return err
+	}
+	h.NodeName = name
+	return nil
+}
+
+func (h *Host) readManifests(f hosts.Facts) error {
+	var errs []error
 	for _, component := range controlPlaneComponents {
-		text, found := sections["manifest "+component]
+		text, found := f.More["manifest "+component]
 		if !found {
 			continue
 		}
-		if h.Manifests[component], err = parseManifest(component, text); err != nil {
+		m, err := parseManifest(component, text)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("/etc/kubernetes/manifests/%s.yaml: %w", component, err))
 		}
+		h.Manifests[component] = m
 	}
-	return h, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// readRecords takes what became of runs of kubeadm. Without systemd there can be none; that is a finding of its own.
+func (h *Host) readRecords(f hosts.Facts) error {
+	if noSystemd(f) != "" {
+		return nil
+	}
+	for _, unit := range sorted(f.Records) {
+		if err := f.Records[unit].Err; err != nil {
+			return fmt.Errorf("read the record of unit %s: %w", unit, err)
+		}
+		h.Kubeadm[unit] = f.Records[unit].Record
+	}
+	if why := f.Unknown["Running"]; why != "" {
+		return errors.New("which runs of kubeadm are at work could not be told: " + why)
+	}
+	return nil
+}
+
+// noSystemd says why a host cannot run work that outlives a connection; "" if it can.
+func noSystemd(f hosts.Facts) string {
+	switch {
+	case f.Init.Name == "":
+		return "which init runs it could not be told"
+	case f.Init.Name != "systemd":
+		return "systemd does not run it, " + f.Init.Name + " does"
+	case !f.Init.SystemdRun:
+		return "has no systemd-run"
+	}
+	return ""
+}
+
+func binariesOf(f hosts.Facts) map[string]Binary {
+	found := map[string]Binary{}
+	for _, name := range binaries {
+		if p := f.Programs[name]; p.Real != "" {
+			found[name] = Binary{Path: p.Real, Version: versionIn(p.Says), Owner: p.Package}
+		}
+	}
+	return found
+}
+
+func freeOf(f hosts.Facts) []Disk {
+	var disks []Disk
+	for _, dir := range sorted(f.Disks) {
+		if d := f.Disks[dir]; !d.Absent && d.Err == "" {
+			disks = append(disks, Disk{Path: dir, Mount: d.Mount, Free: d.Free})
+		}
+	}
+	return disks
 }
 
 // controlPlaneComponents are the static pods that kubeadm keeps on a control plane with its own etcd.
@@ -100,50 +163,6 @@ func set(items []string) map[string]bool {
 		s[i] = true
 	}
 	return s
-}
-
-// goArch turns what uname -m says into Go's name for it.
-func goArch(machine string) string {
-	switch machine {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	}
-	return machine
-}
-
-func parseBinaries(text string) map[string]Binary {
-	found := map[string]Binary{}
-	for _, line := range strings.Split(text, "\n") {
-		if cols := strings.Split(line, "\t"); len(cols) == 4 {
-			found[cols[0]] = Binary{Path: cols[1], Version: versionIn(cols[2]), Owner: strings.TrimSpace(cols[3])}
-		}
-	}
-	return found
-}
-
-// parseUnits gives our names of systemd units: "kuberung-kubeadm-apply-v1.36.3.service".
-func parseUnits(text string) []string {
-	var units []string
-	for _, unit := range strings.Fields(text) {
-		units = append(units, strings.TrimSuffix(strings.TrimPrefix(unit, "kuberung-"), ".service"))
-	}
-	return units
-}
-
-func parseDisks(text string) []Disk {
-	var disks []Disk
-	for _, line := range strings.Split(text, "\n") {
-		cols := strings.Split(line, "\t")
-		if len(cols) != 3 {
-			continue
-		}
-		if free, err := strconv.ParseInt(cols[2], 10, 64); err == nil {
-			disks = append(disks, Disk{Path: cols[0], Mount: cols[1], Free: free << 10})
-		}
-	}
-	return disks
 }
 
 // nodeUser is how a kubelet signs in: "system:node:" and the name of its Node.

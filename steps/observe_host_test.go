@@ -2,14 +2,16 @@ package steps
 
 import (
 	"encoding/base64"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kuberung/kuberung/hosts"
 )
 
 // machine is a root directory and a directory of programs that the script is let loose on.
@@ -63,11 +65,11 @@ func (m *machine) program(name, script string) {
 	}
 }
 
-// observe runs the script with its absolute paths below the root and none of this machine's programs,
-// and understands its output.
-func (m *machine) observe() (string, Host, error) {
+// observe runs the script as hosts.Facts does, with its absolute paths below the root and none of this machine's
+// programs, and understands its output.
+func (m *machine) observe() (string, Host) {
 	m.t.Helper()
-	text := strings.Replace(observeScript, `PATH="$PATH:`, `PATH="$PATH" IGNORED=":`, 1)
+	text := "part() { printf '\\n#@ %s\\n' \"$1\"; }\nlimited() { \"$@\"; }\n" + observeScript
 	for _, dir := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/etcd", "/etc/kubernetes"} {
 		text = strings.ReplaceAll(text, dir, m.root+dir)
 	}
@@ -78,8 +80,14 @@ func (m *machine) observe() (string, Host, error) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	h, err := parseHost(string(out))
-	return string(out), h, err
+	f := hosts.Facts{Arch: "amd64", Init: hosts.Init{Name: "systemd", SystemdRun: true}, More: map[string]string{}}
+	for _, part := range strings.Split(string(out), "\n#@ ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		f.More[name] = text
+	}
+	h := understand(f)
+	h.System = hosts.Facts{}
+	return string(out), h
 }
 
 func read(t *testing.T, file string) string {
@@ -104,53 +112,31 @@ func controlPlane(t *testing.T) *machine {
 	m.file("/etc/kubernetes/manifests/etcd.yaml", read(t, "host/etcd.yaml"))
 	m.file(stageDir+"/v1.36.3/kubelet.0123456789abcdef", "")
 	m.program("hostname", "echo CONTROL-PLANE-A")
-	m.program("uname", "echo x86_64")
-	m.program("kubeadm", "[ \"$*\" = 'version -o short' ] && echo v1.35.4")
-	m.program("kubelet", "[ \"$*\" = --version ] && echo Kubernetes v1.35.4")
-	m.program("kubectl", "printf 'Client Version: v1.35.4\\nKustomize Version: v5.7.1\\n'")
-	m.program("crictl", "echo crictl version v1.35.0")
-	m.program("systemctl", `case $1 in
-show) echo '{ path='"$BIN"'/kubelet ; argv[]='"$BIN"'/kubelet $KUBELET_KUBEADM_ARGS ; ignore_errors=no }' ;;
-list-units) printf 'kuberung-kubeadm-node-v1.36.4.service loaded active running kuberung: kubeadm-node-v1.36.4\n' ;;
-esac`)
+	m.program("crictl", "exit 1")
 	m.program("ctr", "echo registry.k8s.io/pause:3.10.1; echo sha256:0123")
-	m.program("dpkg", "echo 'dpkg-query: no path found matching pattern' >&2; exit 1")
-	m.program("rpm", "echo \"file $2 is not owned by any package\"; exit 1")
-	for _, name := range []string{"systemd-run", "sha256sum"} {
-		m.program(name, ":")
-	}
+	m.program("sha256sum", ":")
 	return m
 }
 
 func TestObserveScript(t *testing.T) {
 	m := controlPlane(t)
-	out, h, err := m.observe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out, h := m.observe()
 	if strings.Contains(out, "PRIVATE KEY") || strings.Contains(out, "c2VjcmV0") {
 		t.Error("the kubelet's private key is in the output")
-	}
-	if len(h.Free) < 2 || h.Free[0].Path != "/var/lib" || !strings.HasPrefix(h.Free[0].Path, h.Free[0].Mount) || h.Free[0].Free < 1<<20 {
-		t.Errorf("free space is %+v", h.Free)
 	}
 	if !strings.HasPrefix(h.CA, "-----BEGIN CERTIFICATE-----") {
 		t.Errorf("CA is %q", h.CA)
 	}
-	h.Free, h.CA = nil, ""
-	binary := func(name, version string) Binary { return Binary{Path: m.bin + "/" + name, Version: version} }
+	h.CA = ""
 	want := Host{
 		NodeName: "control-plane-a.example.org", // not what hostname says
 		Arch:     "amd64",
-		Binaries: map[string]Binary{
-			"kubeadm": binary("kubeadm", "v1.35.4"), "kubelet": binary("kubelet", "v1.35.4"),
-			"kubectl": binary("kubectl", "v1.35.4"), "crictl": binary("crictl", "v1.35.0"),
-		},
-		CRI:     "unix:///run/other.sock",
-		Missing: []string{},
-		Units:   []string{"kubeadm-node-v1.36.4"},
-		Staged:  map[string]bool{m.root + stageDir + "/v1.36.3/kubelet.0123456789abcdef": true},
-		Images:  map[string]bool{"registry.k8s.io/pause:3.10.1": true, "sha256:0123": true},
+		Binaries: map[string]Binary{},
+		CRI:      "unix:///run/other.sock",
+		Missing:  []string{},
+		Staged:   map[string]bool{m.root + stageDir + "/v1.36.3/kubelet.0123456789abcdef": true},
+		Images:   map[string]bool{"registry.k8s.io/pause:3.10.1": true, "sha256:0123": true},
+		Kubeadm:  map[string]hosts.Record{},
 		Manifests: map[string]Manifest{
 			"kube-apiserver": {Image: "registry.k8s.io/kube-apiserver:v1.35.4", Advertise: "10.0.0.1:6444"},
 			"etcd":           {Image: "registry.k8s.io/etcd:3.6.6-0", Client: "10.0.0.1:2379"},
@@ -161,80 +147,99 @@ func TestObserveScript(t *testing.T) {
 	}
 }
 
-// An older kubeadm writes the runtime's address into flags, and a kubelet without rotation has its
-// certificate in its kubeconfig.
+// An older kubeadm writes the runtime's address into flags; a kubelet without rotation has its certificate in its
+// kubeconfig, or in a file that this names; and where no certificate is left, the kubeconfig is still made for somebody.
 func TestObserveScriptFallsBack(t *testing.T) {
 	m := controlPlane(t)
-	for _, name := range []string{"/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/pki/kubelet-client-current.pem"} {
+	for _, name := range []string{"/var/lib/kubelet/instance-config.yaml", kubeletClient} {
 		if err := os.Remove(m.root + name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cert, _ := newAuthority(t).client("system:node:b")
-	m.file("/etc/kubernetes/kubelet.conf", "users:\n- user:\n    client-certificate-data: "+base64.StdEncoding.EncodeToString([]byte(cert))+"\n")
-	_, h, err := m.observe()
-	if err != nil || h.NodeName != "b" || h.CRI != "unix:///run/flags.sock" {
-		t.Errorf("error %v, node %q, runtime %q", err, h.NodeName, h.CRI)
-	}
-}
-
-func TestObserveScriptOnAHostThatNeverJoined(t *testing.T) {
-	m := newMachine(t)
-	m.program("uname", "echo riscv64")
-	_, h, err := m.observe()
-	if want := "no kubelet client certificate on this host: it has not joined a cluster"; err == nil || err.Error() != want {
-		t.Errorf("error is %v, want %s", err, want)
-	}
-	if h.Arch != "riscv64" || len(h.Binaries)+len(h.Manifests)+len(h.Staged)+len(h.Images) > 0 {
-		t.Errorf("host is %+v", h)
-	}
-	if got, want := strings.Join(h.Missing, " "), "systemd-run systemctl sha256sum ctr crictl"; got != want {
-		t.Errorf("missing are %q, want %q", got, want)
-	}
-}
-
-// The kubelet that counts is the one that its unit starts, wherever the search path leads.
-func TestObserveScriptAsksTheKubeletOfTheUnit(t *testing.T) {
-	m := controlPlane(t)
-	m.program("kubelet-of-the-unit", "echo Kubernetes v1.34.9")
-	m.program("systemctl", `[ "$1" = show ] && echo "{ path=$BIN/kubelet-of-the-unit ; argv[]=x }"`)
-	_, h, err := m.observe()
-	if got := h.Binaries["kubelet"]; err != nil || got.Version != "v1.34.9" || got.Path != m.bin+"/kubelet-of-the-unit" {
-		t.Errorf("error %v, kubelet %+v", err, got)
-	}
-	m.program("systemctl", `echo "{ path=/nowhere/kubelet ; argv[]=x }"`)
-	if _, h, err = m.observe(); err != nil || h.Binaries["kubelet"].Version != old {
-		t.Errorf("error %v, kubelet %+v, want that of the search path", err, h.Binaries["kubelet"])
-	}
-}
-
-// Programs of packages are told with the package, of either kind.
-func TestObserveScriptTellsPackages(t *testing.T) {
-	m := controlPlane(t)
-	m.program("dpkg", `case $2 in */kubelet) echo "kubelet: $2" ;; *) exit 1 ;; esac`)
-	m.program("rpm", `case $2 in */kubeadm) echo kubeadm-1.35.4-150500.1.1.x86_64 ;; *) echo "file $2 is not owned by any package"; exit 1 ;; esac`)
-	_, h, err := m.observe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"kubelet": "kubelet", "kubeadm": "kubeadm-1.35.4-150500.1.1.x86_64", "kubectl": "", "crictl": ""}
-	for name, owner := range want {
-		if got := h.Binaries[name].Owner; got != owner {
-			t.Errorf("%s belongs to %q, want %q", name, got, owner)
+	m.file("/etc/kubernetes/elsewhere.pem", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"+cert)
+	for what, user := range map[string]string{
+		"in it":        "users:\n- user:\n    client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(cert)) + "\n",
+		"named by it":  "users:\n- user:\n    client-certificate: " + m.root + "/etc/kubernetes/elsewhere.pem\n",
+		"gone":         "contexts:\n- context:\n    user: system:node:b\n  name: system:node:b@kubernetes\n",
+		"gone, quoted": "users:\n- name: \"system:node:b\"\n",
+	} {
+		m.file(kubeletConf, user)
+		if _, h := m.observe(); h.Err != nil || h.NodeName != "b" || h.CRI != "unix:///run/flags.sock" {
+			t.Errorf("with a certificate that is %s: error %v, node %q, runtime %q", what, h.Err, h.NodeName, h.CRI)
 		}
 	}
 }
 
-// An answer that ends anywhere before its end is an error: what is missing in it is not missing on the host.
-func TestATruncatedAnswerIsAnError(t *testing.T) {
-	out, _, err := controlPlane(t).observe()
-	if err != nil {
-		t.Fatal(err)
+func TestObserveScriptOnAHostThatNeverJoined(t *testing.T) {
+	_, h := newMachine(t).observe()
+	if want := "no kubelet client certificate on this host: it has not joined a cluster"; h.Err == nil || h.Err.Error() != want {
+		t.Errorf("error is %v, want %s", h.Err, want)
 	}
-	end := strings.LastIndex(out, "#@ end")
-	for i := 0; i < end; i += 97 {
-		if _, err := parseHost(out[:i]); err == nil || !strings.HasPrefix(err.Error(), "the host's answer ends early: ") {
-			t.Fatalf("after %d of %d bytes the error is %v", i, len(out), err)
+	if len(h.Binaries)+len(h.Manifests)+len(h.Staged)+len(h.Images) > 0 {
+		t.Errorf("host is %+v", h)
+	}
+	if got, want := strings.Join(h.Missing, " "), "sha256sum ctr crictl"; got != want {
+		t.Errorf("missing are %q, want %q", got, want)
+	}
+}
+
+// What a host tells of itself becomes what checks and plans are made of; what is absent stays out, and what could not be
+// told is an error.
+func TestUnderstand(t *testing.T) {
+	cert, _ := newAuthority(t).client("system:node:a")
+	record := hosts.Record{State: hosts.Exited, Code: 1}
+	told := func() hosts.Facts {
+		return hosts.Facts{
+			Arch: "arm64", Init: hosts.Init{Name: "systemd", SystemdRun: true}, Running: []string{"kubeadm-node-v1.36.4"},
+			Programs: map[string]hosts.Program{
+				"kubelet": {Path: "/bin/kubelet", Real: "/usr/bin/kubelet", Says: "Kubernetes v1.35.4", Package: "kubelet"},
+				"kubectl": {Path: "/k", Real: "/k", Says: "Client Version: v1.35.4\nKustomize Version: v5.7.1"},
+				"crictl":  {Path: "/c", Real: "/c", Err: "ended with status 1 when asked for its version"},
+				"kubeadm": {Absent: true}, "containerd": {Path: "/d", Real: "/d", Says: "containerd v2.1.0"},
+			},
+			Disks:   map[string]hosts.Disk{"/usr/bin": {Mount: "/", Free: 7}, "/opt/bin": {Absent: true}, "/var/lib": {Err: "df says no"}},
+			Records: map[string]hosts.RecordFact{"kubeadm-node-v1.36.3": {Record: record}},
+			More:    map[string]string{"certificate": cert}, Unknown: map[string]string{},
+		}
+	}
+	h := understand(told())
+	h.System = hosts.Facts{}
+	want := Host{
+		NodeName: "a", Arch: "arm64", Units: []string{"kubeadm-node-v1.36.4"}, CRI: "unix:///run/containerd/containerd.sock",
+		Binaries: map[string]Binary{"kubelet": {"/usr/bin/kubelet", "v1.35.4", "kubelet"}, "kubectl": {"/k", "v1.35.4", ""}, "crictl": {"/c", "", ""}},
+		Free:     []Disk{{"/usr/bin", "/", 7}}, Kubeadm: map[string]hosts.Record{"kubeadm-node-v1.36.3": record},
+		Missing: []string{}, Staged: map[string]bool{}, Images: map[string]bool{}, Manifests: map[string]Manifest{},
+	}
+	if d := cmp.Diff(want, h); d != "" {
+		t.Errorf("host (-want +got):\n%s", d)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*hosts.Facts)
+		want   string
+	}{
+		{"a record", func(f *hosts.Facts) {
+			f.Records["kubeadm-node-v1.36.3"] = hosts.RecordFact{Err: errors.New("no answer")}
+		},
+			"read the record of unit kubeadm-node-v1.36.3: no answer"},
+		{"what is at work", func(f *hosts.Facts) { f.Unknown["Running"] = "no answer" },
+			"which runs of kubeadm are at work could not be told: no answer"},
+		{"both, on a host without systemd", func(f *hosts.Facts) {
+			f.Init.Name, f.Unknown["Running"] = "init", "no answer"
+			f.Records["kubeadm-node-v1.36.3"] = hosts.RecordFact{Err: hosts.ErrNoSystemdRun}
+		}, ""},
+		{"a manifest and the certificate", func(f *hosts.Facts) { f.More = map[string]string{"manifest etcd": "kind: Pod\n"} },
+			"no kubelet client certificate on this host: it has not joined a cluster\n/etc/kubernetes/manifests/etcd.yaml: no container named etcd"},
+	} {
+		f := told()
+		tt.change(&f)
+		got := ""
+		if err := understand(f).Err; err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: error is %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
@@ -312,26 +317,5 @@ func TestParseManifest(t *testing.T) {
 	}
 	if _, err := parseManifest("etcd", "kind: [\n"); err == nil {
 		t.Error("what is no YAML gives no error")
-	}
-}
-
-// A broken manifest is told with its file, and the node's name with it, if that is wrong too.
-func TestParseHostTellsAllThatIsWrong(t *testing.T) {
-	_, err := parseHost("\n#@ certificate\n\n#@ manifest etcd\nkind: Pod\n\n#@ end\n")
-	want := "no kubelet client certificate on this host: it has not joined a cluster\n" +
-		"/etc/kubernetes/manifests/etcd.yaml: no container named etcd"
-	if err == nil || err.Error() != want {
-		t.Errorf("error is\n%v\nwant\n%s", err, want)
-	}
-}
-
-func TestGoArch(t *testing.T) {
-	for machine, want := range map[string]string{"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"} {
-		if got := goArch(machine); got != want {
-			t.Errorf("%s is %s, want %s", machine, got, want)
-		}
-	}
-	if out, err := exec.CommandContext(t.Context(), "uname", "-m").Output(); err != nil || goArch(strings.TrimSpace(string(out))) != runtime.GOARCH {
-		t.Errorf("uname says %q, %v, Go says %s", out, err, runtime.GOARCH)
 	}
 }

@@ -17,7 +17,7 @@ func Cordon(s *Session, host string) engine.Step[Facts] {
 		Does:  "keep new pods off the node",
 		Needs: func(f Facts) string { return needsCordon(f, host) },
 		Run: func(ctx context.Context, f Facts, _ engine.Logf) error {
-			return drain.Cordon(ctx, s.api(), f.Hosts[host].NodeName)
+			return drain.Cordon(ctx, s.api(), f.NodeName(host))
 		},
 	}
 }
@@ -29,7 +29,7 @@ func DrainNode(s *Session, host string) engine.Step[Facts] {
 		Name: "drain",
 		Does: "evict the pods and wait until they are gone",
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
-			node := f.Hosts[host].NodeName
+			node := f.NodeName(host)
 			err := drain.Node(ctx, s.api(), node, s.drainOptions(log))
 			if err == nil || ctx.Err() != nil {
 				return err
@@ -62,7 +62,7 @@ func Uncordon(s *Session, host string) engine.Step[Facts] {
 		Does:  "let pods onto the node again, unless somebody else had cordoned it",
 		Needs: func(f Facts) string { return needsRelease(f, host) },
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
-			node := f.Hosts[host].NodeName
+			node := f.NodeName(host)
 			released, err := drain.Uncordon(ctx, s.api(), node)
 			if err == nil && !released {
 				log("node %s stays cordoned: it was before we came", node)

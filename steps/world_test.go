@@ -18,6 +18,9 @@ const (
 	target = "v1.36.3"
 )
 
+// observedAt is when facts are seen.
+var observedAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // cluster is the file of a cluster with so many control planes cp-1, cp-2, … and workers w-1, w-2, …
 func cluster(cps, nodes int) *config.Cluster {
 	c := &config.Cluster{
@@ -61,7 +64,8 @@ func seen(c *config.Cluster, at string) Facts {
 	for i, h := range c.Hosts {
 		seen := Host{
 			Name: h.Name, Role: h.Role, NodeName: nodeName(h.Name), Arch: "amd64", CA: "the CA",
-			CRI: "unix:///run/containerd/containerd.sock", Binaries: map[string]Binary{},
+			System: hosts.Facts{At: observedAt, Init: hosts.Init{Name: "systemd", SystemdRun: true}},
+			CRI:    "unix:///run/containerd/containerd.sock", Binaries: map[string]Binary{},
 			Staged: map[string]bool{}, Images: map[string]bool{}, Kubeadm: map[string]hosts.Record{}, Manifests: map[string]Manifest{},
 		}
 		for _, name := range binaries {
@@ -127,7 +131,7 @@ func (f Facts) host(name string, change func(*Host)) {
 
 // node changes what was observed of one host's node.
 func (f Facts) node(host string, change func(*Node)) {
-	name := f.Hosts[host].NodeName
+	name := f.NodeName(host)
 	n := f.Cluster.Nodes[name]
 	change(&n)
 	f.Cluster.Nodes[name] = n

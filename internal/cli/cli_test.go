@@ -263,7 +263,7 @@ func TestAWrongHostKey(t *testing.T) {
 	s := newSite(t, clusterFile(address.Port))
 	for name, tt := range map[string]struct{ known, fix string }{
 		"changed": {knownhosts.Line([]string{address.String()}, other.PublicKey()) + "\n", "find out why the key changed; if the host was reinstalled, replace its line in known_hosts"},
-		"unknown": {"", "compare the fingerprint with the host's console, then add its key to known_hosts"},
+		"unknown": {"", "compare the fingerprint with the host's console, then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.put("known_hosts", tt.known)
