@@ -89,6 +89,13 @@ func TestLabRelay(t *testing.T) {
 			}
 		}
 	})
+	t.Run("without socat", func(t *testing.T) {
+		s.Hosts["box"].on(t, "chmod 0 /usr/bin/socat")
+		t.Cleanup(func() { s.Hosts["box"].on(t, "chmod 755 /usr/bin/socat") })
+		c := s.box("csh", closedPort)
+		c.Relay = true
+		greets(t, open(t, c))
+	})
 	t.Run("nobody listens", func(t *testing.T) {
 		c := s.box("ops", closedPort)
 		c.Relay = true

@@ -42,6 +42,7 @@ var labChecks = []struct {
 	{"files", filesArrive},
 	{"upload", uploadArrives},
 	{"unit", unitRuns},
+	{"facts", factsAreTrue},
 	{"tunnel", tunnelOpens},
 	{"end", endKillsTree},
 	{"background child", backgroundChild},
@@ -244,6 +245,38 @@ func unitRuns(t *testing.T, box labHost, h *hosts.Host) {
 	}
 	if err := h.ForgetUnit(t.Context(), unit.Name); err != nil {
 		t.Error(err)
+	}
+}
+
+// factsAreTrue compares with what the machine says of itself without SSH.
+func factsAreTrue(t *testing.T, box labHost, h *hosts.Host) {
+	f, err := h.Facts(within(t, time.Minute), hosts.Query{
+		Disks:    []string{"/tmp", "/var"},
+		Programs: []hosts.ProgramQuery{{Name: "systemctl", Version: []string{"--version"}}, {Name: "kubelet", Version: []string{"--version"}}},
+		Units:    []string{"ssh.service"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Unknown) > 0 {
+		t.Errorf("could not be told: %v", f.Unknown)
+	}
+	want := strings.Fields(box.on(t, "hostname; cat /proc/sys/kernel/random/boot_id /etc/machine-id; uname -r; systemctl show -P MainPID ssh"))
+	got := []string{f.Hostname, f.BootID, f.MachineID, f.Kernel, fmt.Sprint(f.Units["ssh.service"].PID)}
+	if !slices.Equal(got, want) {
+		t.Errorf("facts are %q, want %q", got, want)
+	}
+	if f.OS.ID != "debian" || f.Packages != "apt" || f.Init.Name != "systemd" || !f.Init.SystemdRun || !slices.Contains(f.Addresses, box.Address) {
+		t.Errorf("facts are %+v", f)
+	}
+	if off := f.Clock.Offset.Abs(); off > f.Clock.Uncertainty+10*time.Millisecond {
+		t.Errorf("the clock is the same and said to be off by %v ± %v", off, f.Clock.Uncertainty)
+	}
+	if !slices.Contains(f.Disks["/tmp"].Options, "noexec") || f.Disks["/var"].Size == 0 {
+		t.Errorf("disks are %+v", f.Disks)
+	}
+	if f.Programs["systemctl"].Package != "systemd" || !f.Programs["kubelet"].Absent {
+		t.Errorf("programs are %+v", f.Programs)
 	}
 }
 
