@@ -14,7 +14,7 @@ import (
 var factsText string
 
 // factsLimit is for a host on which several programs hang.
-const factsLimit = 3 * time.Minute
+const factsLimit = 90 * time.Second
 
 // Query says what Facts are to tell beyond the host itself.
 type Query struct {

@@ -14,9 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	gliderssh "github.com/gliderlabs/ssh"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -364,15 +366,18 @@ func TestFactsNeverReadPrivateKeys(t *testing.T) {
 
 // Through SSH everything comes in one session, and the clock of the same machine does not differ from ours.
 func TestFactsThroughSSH(t *testing.T) {
-	s := startServer(t, nil)
+	var sessions atomic.Int64
+	s := startServer(t, func(s *server) {
+		run := s.Handler
+		s.Handler = func(sess gliderssh.Session) { sessions.Add(1); run(sess) }
+	})
 	h := s.host(t, nil)
-	if err := h.Connect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.max = 1
 	f, err := h.Facts(t.Context(), Query{Disks: []string{"/"}, Records: []string{"never"}, More: "part x; printf '%s' \"$1\"", Args: []string{"é"}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := sessions.Load(); n != 1 {
+		t.Errorf("it took %d sessions", n)
 	}
 	if f.Clock.Offset.Abs() > f.Clock.Uncertainty || f.Clock.Uncertainty <= 0 || f.At.IsZero() || f.Unknown["Clock"] != "" {
 		t.Errorf("the clock is %+v at %v, %q", f.Clock, f.At, f.Unknown["Clock"])
