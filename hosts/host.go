@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -68,8 +70,12 @@ type Host struct {
 	completed     bool
 	everyAgentKey bool // offer all the agent holds, not only what the key files name
 
+	noSFTP     atomic.Bool   // SFTP does not work here: files go by exec
+	relaySlots chan struct{} // one token per open relay
+
 	mu     sync.Mutex
-	conn   *conn // the newest connection, perhaps lost; nil before the first
+	conn   *conn   // the newest connection, perhaps lost; nil before the first
+	relays []*conn // those that carry relays
 	closed bool
 	learnt string // the host key that was recorded by AcceptNew
 	alone  bool   // nobody else uses the network
@@ -80,6 +86,7 @@ type tuning struct {
 	keepaliveEvery time.Duration // between two keepalives
 	keepaliveLimit time.Duration // for the answer to one
 	channelLimit   time.Duration // for the server to open a channel, or to refuse it
+	sftpStart      time.Duration // for the SFTP server to say its version
 	outputGrace    time.Duration // silence after the exit status that ends the wait for more output
 	pollEvery      time.Duration // between two looks at a detached unit
 	retryFrom      time.Duration // first pause before reconnecting; doubles
@@ -114,10 +121,13 @@ func newHost(n *Network, c Config) *Host {
 		net:     n,
 		cfg:     c,
 		dialing: make(chan struct{}, 1),
+
+		relaySlots: make(chan struct{}, relayConns*sessionsPerConn),
 		tune: tuning{
 			keepaliveEvery: 15 * time.Second,
 			keepaliveLimit: 15 * time.Second,
 			channelLimit:   30 * time.Second,
+			sftpStart:      20 * time.Second,
 			outputGrace:    time.Second,
 			pollEvery:      time.Second,
 			retryFrom:      time.Second,
@@ -167,14 +177,17 @@ func (h *Host) Connect(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connection and every call that uses it. The host cannot be used afterwards.
+// Close ends the connections and every call that uses them. The host cannot be used afterwards.
 // Detached units go on.
 func (h *Host) Close() error {
 	h.mu.Lock()
-	c := h.conn
+	all := slices.Clone(h.relays)
+	if h.conn != nil {
+		all = append(all, h.conn)
+	}
 	h.closed = true
 	h.mu.Unlock()
-	if c != nil {
+	for _, c := range all {
 		c.fail(net.ErrClosed)
 		c.loops.Wait()
 	}

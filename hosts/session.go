@@ -54,9 +54,14 @@ func (c *conn) newSession(ctx context.Context, release func()) (*session, error)
 	if err != nil {
 		return nil, err
 	}
+	return c.attach(ch, reqs, release), nil
+}
+
+// attach makes a session of a channel.
+func (c *conn) attach(ch ssh.Channel, reqs <-chan *ssh.Request, release func()) *session {
 	s := &session{Channel: ch, conn: c, exited: make(chan exit, 1), release: release}
 	go s.requests(reqs)
-	return s, nil
+	return s
 }
 
 // requests waits for the exit status and refuses everything else.

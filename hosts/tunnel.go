@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -14,7 +16,15 @@ import (
 // DialContext connects to an address as seen from the host, through the SSH connection. network is tcp, tcp4
 // or tcp6; address is host:port. The connection has working deadlines and ends with the SSH connection,
 // naming its reason. Errors match [ErrForwardingRefused] if sshd forbids forwarding.
+//
+// With [Config.Relay] it is [Host.Relay].
 func (h *Host) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if _, err := h.connection(ctx); err != nil { // which completes the configuration
+		return nil, err
+	}
+	if h.cfg.Relay {
+		return h.Relay(ctx, network, address)
+	}
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 	default:
@@ -43,7 +53,7 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 			return fmt.Errorf("dial %s through %s: %w", address, h.cfg.Name, forwardError(err))
 		}
 		go ssh.DiscardRequests(reqs)
-		nc = newTunnel(c, ch, tunnelAddr{network, address})
+		nc = newTunnel(forwarded{ch, c}, tunnelAddr{network, address})
 		return nil
 	})
 	return nc, err
@@ -57,35 +67,60 @@ func forwardError(err error) error {
 	return err
 }
 
-// tunnel gives an SSH channel the deadlines of a net.Conn, by way of a pipe that has them.
+// farEnd is what a tunnel leads to.
+type farEnd interface {
+	io.ReadWriteCloser // Close ends both directions at once
+	finish()           // after the last Write: ends both directions once what was written is out
+	reason() error     // why reading came to its end; nil if the peer wanted it
+}
+
+// forwarded is a connection that sshd has made.
+type forwarded struct {
+	ssh.Channel
+	conn *conn
+}
+
+func (f forwarded) finish() { f.Close() }
+
+// reason makes sure that a lost connection is known as such before our end reads the end.
+func (f forwarded) reason() error { return f.conn.settle(nil) }
+
+// tunnel gives a far end the deadlines of a net.Conn, by way of a pipe that has them.
 type tunnel struct {
 	net.Conn // our end of the pipe
-	conn     *conn
 	remote   net.Addr
+	far      farEnd
+	why      atomic.Pointer[error] // of an end that nobody wanted
+	closed   atomic.Bool           // by us
 }
 
-func newTunnel(c *conn, ch ssh.Channel, remote net.Addr) *tunnel {
+func newTunnel(far farEnd, remote net.Addr) *tunnel {
 	ours, theirs := net.Pipe()
+	t := &tunnel{Conn: ours, far: far, remote: remote}
 	// Either direction's end is the end of both; errors show as the end of the pipe.
 	go func() {
-		_, _ = io.Copy(theirs, ch)
-		ch.Close()
-		_ = c.settle(nil) // so that a lost connection is known as such before our end reads the end
+		if _, _ = io.Copy(theirs, far); t.closed.Load() {
+			_, _ = io.Copy(io.Discard, far) // until what we wrote is out
+		}
+		if err := far.reason(); err != nil && !t.closed.Load() {
+			t.why.Store(&err)
+		}
 		theirs.Close()
+		far.Close()
 	}()
 	go func() {
-		_, _ = io.Copy(ch, theirs)
-		ch.Close()
+		_, _ = io.Copy(far, theirs)
 		theirs.Close()
+		far.finish()
 	}()
-	return &tunnel{Conn: ours, conn: c, remote: remote}
+	return t
 }
 
-// Read reports a lost SSH connection as such: a bare end of file would look like the peer's decision.
+// Read tells an end that the peer did not want as such: a bare end of file would look like the peer's decision.
 func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
-	if err == io.EOF && !t.conn.alive() {
-		err = t.conn.lost()
+	if why := t.why.Load(); err == io.EOF && why != nil {
+		err = *why
 	}
 	return n, err
 }
@@ -93,11 +128,23 @@ func (t *tunnel) Read(p []byte) (int, error) {
 // Write is like Read.
 func (t *tunnel) Write(p []byte) (int, error) {
 	n, err := t.Conn.Write(p)
-	if errors.Is(err, io.ErrClosedPipe) && !t.conn.alive() {
-		err = t.conn.lost()
+	if why := t.why.Load(); errors.Is(err, io.ErrClosedPipe) && why != nil {
+		err = *why
 	}
 	return n, err
 }
+
+// Close ends the connection. What was written goes out first, unless the peer does not take it.
+func (t *tunnel) Close() error {
+	if t.closed.CompareAndSwap(false, true) {
+		// A copy to a peer that reads nothing does not see that our end is closed.
+		time.AfterFunc(closeGrace, func() { t.far.Close() })
+	}
+	return t.Conn.Close()
+}
+
+// closeGrace is how long what was written may take to go out after the end.
+const closeGrace = 2 * time.Second
 
 // RemoteAddr is the address that was dialled.
 func (t *tunnel) RemoteAddr() net.Addr { return t.remote }

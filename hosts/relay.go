@@ -1,0 +1,303 @@
+package hosts
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// relayConns is how many SSH connections carry relays. A relay holds a session for as long as it lives; on the
+	// connection that commands use, eight of them would leave no room for any.
+	relayConns = 4
+
+	relayLimit = 30 * time.Second // for finding a program and connecting
+	relayWords = 64 << 10         // of standard error
+)
+
+// Relay connects to an address as seen from the host, as [Host.DialContext] does, but without forwarding by sshd: a
+// program of the host that runs as the login user joins the connection to a session. socat, bash, python3, ncat or
+// nc will do; nothing is installed. (nc and ncat do not tell that the peer has hung up before something is written.)
+// Relays run over SSH connections of their own, up to 32 at once; more wait their turn.
+func (h *Host) Relay(ctx context.Context, network, address string) (net.Conn, error) {
+	args, err := relayArgs(network, address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, relayLimit, &limitError{relayLimit})
+	defer cancel()
+	fail := func(err error) error {
+		return fmt.Errorf("dial %s through a program on %s: %w", address, h.cfg.Name, err)
+	}
+	s, err := h.relaySession(ctx)
+	if err != nil {
+		return nil, fail(err)
+	}
+	r, err := h.startRelay(ctx, s, request{label: "relay", text: relayText, args: args})
+	if err != nil {
+		s.Close()
+		return nil, fail(err)
+	}
+	return newTunnel(r, tunnelAddr{network, address}), nil
+}
+
+// relaySession opens a session on one of the connections that carry relays.
+func (h *Host) relaySession(ctx context.Context) (*session, error) {
+	select {
+	case h.relaySlots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for one of %d relays to end: %w", cap(h.relaySlots), context.Cause(ctx))
+	}
+	for {
+		c, err := h.relayConn(ctx)
+		if err != nil {
+			<-h.relaySlots
+			return nil, err
+		}
+		ch, reqs, err := c.openOnce(ctx, "session", nil)
+		if err == nil {
+			return c.attach(ch, reqs, func() { <-c.slots; <-h.relaySlots }), nil
+		}
+		var full *ssh.OpenChannelError
+		if errors.As(err, &full) {
+			continue // MaxSessions is lower here: the slot stays taken, another connection is next
+		}
+		if !c.alive() && ctx.Err() == nil {
+			continue // found dead; relayConn forgets it
+		}
+		<-c.slots
+		<-h.relaySlots
+		return nil, err
+	}
+}
+
+// relayConn gives a connection for relays with one of its slots taken.
+func (h *Host) relayConn(ctx context.Context) (*conn, error) {
+	select {
+	case h.dialing <- struct{}{}:
+		defer func() { <-h.dialing }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the connection to %s: %w", h.cfg.Name, context.Cause(ctx))
+	}
+	c, err := h.freeRelay()
+	if c != nil || err != nil {
+		return c, err
+	}
+	if c, err = h.dial(ctx); err != nil {
+		return nil, err
+	}
+	c.slots <- struct{}{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		c.fail(net.ErrClosed)
+		return nil, h.errClosed()
+	}
+	h.relays = append(h.relays, c)
+	return c, nil
+}
+
+// freeRelay takes a slot of a connection that has one, and forgets the dead ones; nil if one must be dialled.
+func (h *Host) freeRelay() (*conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, h.errClosed()
+	}
+	var live []*conn
+	for _, c := range h.relays {
+		if c.alive() {
+			live = append(live, c)
+		}
+	}
+	h.relays = live
+	for _, c := range live {
+		select {
+		case c.slots <- struct{}{}:
+			return c, nil
+		default:
+		}
+	}
+	if len(live) == relayConns {
+		return nil, fmt.Errorf("sshd takes no more sessions on %d connections", relayConns)
+	}
+	return nil, nil
+}
+
+// relay is a program on the host that joins its standard streams to a connection there.
+type relay struct {
+	*session
+	host *Host
+	req  request
+
+	frame     *output       // standard output up to the program's own bytes
+	stdout    io.Reader     // what follows; set when framed is closed
+	framed    chan struct{} // closed after the frame, or at the end of standard output
+	stderr    *output
+	connected chan struct{} // closed when the program says so
+	said      chan struct{} // closed at the end of standard error
+
+	gone   chan struct{} // closed when the program has ended
+	status exit          // read after gone
+	known  bool          // there was a status
+
+	saidSo, over sync.Once
+}
+
+// startRelay runs the program until it says that it is connected.
+func (h *Host) startRelay(ctx context.Context, s *session, req request) (*relay, error) {
+	nonce := rand.Text()
+	stir := make(chan struct{}, 1)
+	r := &relay{
+		session: s, host: h, req: req, frame: &output{nonce: nonce, stir: stir}, stderr: &output{nonce: nonce, stir: stir},
+		framed: make(chan struct{}), connected: make(chan struct{}), said: make(chan struct{}), gone: make(chan struct{}),
+	}
+	if err := s.ask(ctx, "exec", text(h.command(false))); err != nil {
+		return nil, err
+	}
+	go func() { _, _ = io.WriteString(s, oneLine(h.script(req, nonce))) }() // a failure shows as the session's end
+	go r.hear()
+	go r.skipFrame()
+	go func() {
+		r.status, r.known = <-s.exited
+		close(r.gone)
+	}()
+	if err := r.await(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// await waits until the program is connected.
+func (r *relay) await(ctx context.Context) error {
+	select {
+	case <-r.connected:
+		return nil
+	case <-r.gone:
+	case <-ctx.Done():
+		r.host.end(ctx, r.session, r.frame, false)
+		return context.Cause(ctx)
+	case <-r.session.conn.dead:
+		return r.session.conn.lost()
+	}
+	// A peer that hung up at once was connected all the same, and what was said may still be on its way.
+	r.hushed()
+	select {
+	case <-r.connected:
+		return nil
+	default:
+	}
+	if err := r.reason(); err != nil {
+		return err
+	}
+	return errors.New("the program ended without a connection")
+}
+
+// skipFrame reads standard output up to the program's own bytes.
+func (r *relay) skipFrame() {
+	defer close(r.framed)
+	buf := make([]byte, 4096)
+	for {
+		n, err := r.session.Read(buf)
+		_, _ = r.frame.Write(buf[:n]) // never fails
+		_, body, started := r.frame.framed()
+		if started || err != nil {
+			r.stdout = io.MultiReader(bytes.NewReader(body), r.session)
+			return
+		}
+	}
+}
+
+// hear reads standard error: whether the program is connected, and what it complains of, at first.
+func (r *relay) hear() {
+	defer close(r.said)
+	buf := make([]byte, 4096)
+	for room := relayWords; ; {
+		n, err := r.Stderr().Read(buf)
+		if room > 0 {
+			_, _ = r.stderr.Write(buf[:n]) // never fails
+			room -= n
+		}
+		if _, body, started := r.stderr.framed(); started && room > 0 && saysConnected.Match(body) {
+			r.saidSo.Do(func() { close(r.connected) })
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// hushed waits for the end of standard error after that of the program.
+func (r *relay) hushed() {
+	t := time.NewTimer(settleLimit)
+	defer t.Stop()
+	select {
+	case <-r.said:
+	case <-t.C:
+	}
+}
+
+// reason is why the bytes from the peer ended: nil if the peer has hung up.
+func (r *relay) reason() error {
+	t := time.NewTimer(settleLimit)
+	defer t.Stop()
+	select {
+	case <-r.gone:
+	case <-r.session.conn.dead:
+		return r.session.conn.lost()
+	case <-t.C:
+		return nil // a program that has closed its output but lingers
+	}
+	if !r.known {
+		return r.session.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", r.host.cfg.Name))
+	}
+	if r.status == (exit{}) {
+		return nil
+	}
+	r.hushed()
+	_, err := r.host.result(r.req, r.status, r.frame, r.stderr)
+	if exitCode(err) == codeNoRelay {
+		return errNoRelay
+	}
+	return err
+}
+
+// Read reads what comes from the peer.
+func (r *relay) Read(p []byte) (int, error) {
+	<-r.framed
+	return r.stdout.Read(p)
+}
+
+// finish ends the program by the end of its input, and if that does not help by force.
+func (r *relay) finish() {
+	_ = r.CloseWrite() // fails only on a dead channel
+	t := time.NewTimer(closeGrace)
+	defer t.Stop()
+	select {
+	case <-r.gone:
+	case <-r.session.conn.dead:
+	case <-t.C:
+	}
+	r.Close()
+}
+
+// Close ends the program.
+func (r *relay) Close() error {
+	r.over.Do(func() {
+		select {
+		case <-r.gone:
+		default:
+			r.host.end(context.Background(), r.session, r.frame, false)
+		}
+		r.session.Close()
+	})
+	return nil
+}
