@@ -293,4 +293,4 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func verifyMain(m *testing.M) { goleak.VerifyTestMain(m) }
