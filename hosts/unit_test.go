@@ -62,7 +62,7 @@ func (s *server) killUnit(t *testing.T, name string) {
 // held is a unit that says "working", waits for the file go, says "done" and ends with a status.
 func (s *server) held(name string, code int) (u Unit, release func()) {
 	goFile := filepath.Join(s.dir, name+".go")
-	u = Unit{Name: name, Limit: time.Minute, Argv: []string{"sh", "-c", `echo working; while [ ! -e "$0" ]; do sleep 0.02; done; echo done; exit $1`, goFile, strconv.Itoa(code)}}
+	u = Unit{Name: name, Limit: time.Minute, Argv: []string{"sh", "-c", `echo working; while [ -d "${0%/*}" ] && [ ! -e "$0" ]; do sleep 0.02; done; echo done; exit $1`, goFile, strconv.Itoa(code)}}
 	return u, func() { _ = os.WriteFile(goFile, nil, 0o600) }
 }
 
