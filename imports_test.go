@@ -29,6 +29,8 @@ var allowed = []struct{ pkg, imports, because string }{
 	{"hosts", "golang.org/x/crypto", "SSH is the only door"},
 	{"hosts", "github.com/pkg/sftp", "files travel over the same connection"},
 	{"hosts", "github.com/skeema/knownhosts", "a host proves who it is, whatever type of key it offers first"},
+	{"hosts", "github.com/kevinburke/ssh_config", "OpenSSH's configuration counts where there is no ssh client to ask for it"},
+	{"hosts", "github.com/gofrs/flock", "known_hosts is written by others too"},
 	{"hosts", "al.essio.dev/pkg/shellescape", "commands are lists of arguments, quoted in one place"},
 
 	{"drain", "k8s.io", "evictions are those of kubectl drain"},
@@ -54,7 +56,8 @@ var allowed = []struct{ pkg, imports, because string }{
 
 	{"internal/cli", "engine", "runs the plan"},
 	{"internal/cli", "steps", "makes the plan"},
-	{"internal/cli", "hosts", "opens and closes the connections"},
+	{"internal/cli", "hosts", "opens and closes the connections, and asks for their secrets"},
+	{"internal/cli", "golang.org/x/sys", "a password is typed without echo, and nobody has to answer"},
 	{"internal/cli", "internal", "the cluster file in, events out"},
 	{"internal/cli", "github.com/urfave/cli", "commands and flags"},
 	{"internal/cli", "github.com/google/renameio", "the record of a run is there whole or not at all"},

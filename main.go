@@ -32,5 +32,6 @@ func main() {
 	os.Exit(cli.Run(ctx, os.Args, cli.Process{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Stop: stop, Version: version, Commit: commit,
+		Terminal: func() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) },
 	}))
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/urfave/cli/v2"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/kuberung/kuberung/hosts"
 )
 
 // Process is what a command gets from the process it runs in.
@@ -18,6 +21,11 @@ type Process struct {
 	Out, Err        io.Writer
 	Stop            <-chan struct{} // closed: end in good order
 	Version, Commit string
+
+	// Terminal opens the terminal that a person can be asked on, whatever In is; nil: there is none.
+	Terminal func() (*os.File, error)
+
+	ask hosts.Ask
 }
 
 // Run runs one command line, args[0] being the program's name, and gives its exit code.
@@ -26,6 +34,9 @@ func Run(ctx context.Context, args []string, p Process) int {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+
+	t := &terminal{open: p.Terminal, stop: p.Stop}
+	p.Out, p.Err, p.ask = t.beside(p.Out), t.beside(p.Err), t.ask
 
 	app := &cli.App{
 		Name:      "kuberung",

@@ -79,7 +79,7 @@ func lookCommand(p Process, name, usage string, say func(view) error) *cli.Comma
 			}
 			ctx, cancel := stoppable(c.Context, p.Stop)
 			defer cancel()
-			s := steps.Open(cluster, nil)
+			s := steps.Open(cluster, p.ask)
 			defer s.Close()
 			facts := s.Observe(ctx)
 			if ctx.Err() != nil {

@@ -339,8 +339,12 @@ func TestOutcomeCodes(t *testing.T) {
 		codeFailed:  errors.Join(errors.New("w-1: drain: refused"), engine.ErrStopped),
 	} {
 		var exit *exitError
-		if got := outcome(t.Context(), Process{}, c, s, err); !errors.As(got, &exit) || exit.code != want {
+		got := outcome(t.Context(), Process{}, c, s, err)
+		if !errors.As(got, &exit) || exit.code != want {
 			t.Errorf("%v gives %v, want exit code %d", err, got, want)
+		}
+		if next := "go on from here: kuberung upgrade -f 'my prod.yaml' --to v1.36.3"; !strings.HasSuffix(got.Error(), next) {
+			t.Errorf("%v does not end with what can be pasted into a shell: %s", got, next)
 		}
 	}
 }

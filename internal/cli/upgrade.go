@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kuberung/kuberung/engine"
+	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
 	"github.com/kuberung/kuberung/internal/ui"
 	"github.com/kuberung/kuberung/steps"
@@ -26,7 +27,7 @@ func upgradeCommand(p Process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			s := steps.Open(cluster, nil)
+			s := steps.Open(cluster, p.ask)
 			defer s.Close()
 			facts, err := settled(c.Context, p, s)
 			if err != nil {
@@ -151,7 +152,7 @@ func outcome(ctx context.Context, p Process, cluster *config.Cluster, s *steps.S
 	for _, line := range s.Left(ctx) {
 		fmt.Fprintf(text, "  %s\n", line)
 	}
-	fmt.Fprintf(text, "Nothing was undone. To go on from here: kuberung upgrade -f %s --to %s", cluster.File, cluster.Target)
+	fmt.Fprintf(text, "Nothing was undone. To go on from here: %s", hosts.Quote("kuberung", "upgrade", "-f", cluster.File, "--to", cluster.Target))
 	return &exitError{code, errors.New(text.String())}
 }
 

@@ -53,7 +53,7 @@ func (l *lines) event(e engine.Event) {
 	head := e.Time.Format(time.TimeOnly) + " " + l.columns(e)
 	var out strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(l.text(at, e), "\n"), "\n") {
-		out.WriteString(head + printable(line) + "\n")
+		out.WriteString(head + Printable(line) + "\n")
 	}
 	_, _ = io.WriteString(l.w, out.String()) // a closed terminal must not stop the run
 }
@@ -126,8 +126,8 @@ func duration(d time.Duration) string {
 	return text
 }
 
-// printable writes control characters, such as those that move a terminal's cursor, as escapes.
-func printable(s string) string {
+// Printable writes control characters, such as those that move a terminal's cursor, as escapes.
+func Printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
