@@ -63,7 +63,7 @@ func (s *Session) dialHost(ctx context.Context, host, address string) (net.Conn,
 	if s.Cluster.Kubeconfig == "" || !errors.Is(err, hosts.ErrForwardingRefused) {
 		return conn, err
 	}
-	conn, around := dialAround(ctx, (&net.Dialer{Timeout: directLimit}).DialContext, relayOf(h), address)
+	conn, around := dialAround(ctx, (&net.Dialer{Timeout: directLimit}).DialContext, h, address)
 	if around != nil {
 		return nil, fmt.Errorf("%w; nor another way: %w", err, around)
 	}
@@ -102,12 +102,4 @@ func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip, notIP := netip.ParseAddr(host)
 	return err != nil || notIP != nil || ip.Unmap().IsLoopback()
-}
-
-func relayOf(*hosts.Host) relayer { return noRelay{} }
-
-type noRelay struct{}
-
-func (noRelay) Relay(context.Context, string, string) (net.Conn, error) {
-	return nil, errors.New("no program of the host can connect to it")
 }

@@ -169,7 +169,13 @@ func (s *stand) session(sess gliderssh.Session) {
 		cmd = exec.CommandContext(sess.Context(), "/bin/sh", "-c", s.moved(script))
 	}
 	cmd.Env = []string{"PATH=" + s.bin, "FAKE=" + s.fake, "ROOT=" + s.root, "SUDO_UID=" + fmt.Sprint(os.Getuid())}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, sess, sess.Stderr()
+	cmd.Stdout, cmd.Stderr = sess, sess.Stderr()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	go func() { _, _ = io.Copy(in, stdin); in.Close() }() // not waited for: a program may end before its input
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		s.t.Error(err)
 		_ = sess.Exit(127)
