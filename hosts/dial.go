@@ -169,7 +169,7 @@ func (h *Host) handshake(ctx context.Context, open dialFunc, keys *hostKeys, ids
 		return nil, h.handshakeError(ctx, wire.phase(), keys, ids, keyErr, err)
 	}
 	if keys.accepted != "" {
-		h.noteAccepted(keys.accepted)
+		h.net.noteAccepted(h.cfg.Name, keys.accepted)
 	}
 	return newConn(h.cfg.Name, ssh.NewClient(sc, chans, reqs), h.tune), nil
 }

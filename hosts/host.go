@@ -77,8 +77,7 @@ type Host struct {
 	conn   *conn   // the newest connection, perhaps lost; nil before the first
 	relays []*conn // those that carry relays
 	closed bool
-	learnt string // the host key that was recorded by AcceptNew
-	alone  bool   // nobody else uses the network
+	alone  bool // nobody else uses the network
 }
 
 // tuning holds the waits and places that tests shorten or move.
@@ -143,19 +142,6 @@ func (h *Host) Name() string { return h.cfg.Name }
 
 // Address is the configured host name or IP address, without port.
 func (h *Host) Address() string { return h.cfg.Address }
-
-// Accepted names the host key that [Config.AcceptNew] recorded, and where; empty if the key was known.
-func (h *Host) Accepted() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.learnt
-}
-
-func (h *Host) noteAccepted(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.learnt = key
-}
 
 // port is where SSH listens.
 func (c Config) port() int {

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -21,8 +22,9 @@ type Network struct {
 	records *records
 	dials   chan struct{} // one token per connection being made from here
 
-	mu   sync.Mutex
-	hops map[string]*Host // by the way to them
+	mu       sync.Mutex
+	hops     map[string]*Host // by the way to them
+	accepted []string
 }
 
 // NewNetwork makes a network without hosts. ask may be nil: then a secret that nothing holds is an error.
@@ -36,6 +38,20 @@ func NewNetwork(ask Ask) *Network {
 
 // Host describes a host. It does no I/O.
 func (n *Network) Host(c Config) *Host { return newHost(n, c) }
+
+// Accepted lists the host keys that [Config.AcceptNew] has recorded so far, each with its host and the file, jump hosts
+// included.
+func (n *Network) Accepted() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(slices.Values(n.accepted))
+}
+
+func (n *Network) noteAccepted(host, key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.accepted = append(n.accepted, host+": "+key)
+}
 
 // Close ends the connections to the bastions. Close the hosts first.
 func (n *Network) Close() error {
