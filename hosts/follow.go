@@ -43,7 +43,7 @@ func (f *follower) begin(ctx context.Context) (report, error) {
 		return report{}, err
 	}
 	var found report
-	err := f.retry(ctx, reconnectable, func() (err error) {
+	err := f.host.retry(ctx, reconnectable, func() (err error) {
 		for {
 			if found, err = f.host.begin(ctx, f.unit, f.id); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (f *follower) follow(ctx context.Context, found report) (report, error) {
 	last := found
 	for {
 		n := 0
-		err := f.retry(ctx, passing, func() error {
+		err := f.host.retry(ctx, passing, func() error {
 			rep, out, err := f.host.poll(ctx, f.unit.Name, f.offset)
 			if err != nil {
 				return err

@@ -140,7 +140,7 @@ type relay struct {
 
 	frame     *output       // standard output up to the program's own bytes
 	stdout    io.Reader     // what follows; set when framed is closed
-	framed    chan struct{} // closed after the frame, or at the end of standard output
+	framed    chan struct{} // closed at its first byte, or at the end
 	stderr    *output
 	connected chan struct{} // closed when the program says so
 	said      chan struct{} // closed at the end of standard error
@@ -201,7 +201,8 @@ func (r *relay) await(ctx context.Context) error {
 	return errors.New("the program ended without a connection")
 }
 
-// skipFrame reads standard output up to the program's own bytes.
+// skipFrame reads standard output up to the first of the program's own bytes. They come from the peer, so then it is
+// connected: that it says so on standard error may be stuck behind them.
 func (r *relay) skipFrame() {
 	defer close(r.framed)
 	buf := make([]byte, 4096)
@@ -209,7 +210,11 @@ func (r *relay) skipFrame() {
 		n, err := r.session.Read(buf)
 		_, _ = r.frame.Write(buf[:n]) // never fails
 		_, body, started := r.frame.framed()
-		if started || err != nil {
+		flows := started && len(body) > 0
+		if flows {
+			r.saidSo.Do(func() { close(r.connected) })
+		}
+		if flows || err != nil {
 			r.stdout = io.MultiReader(bytes.NewReader(body), r.session)
 			return
 		}

@@ -24,8 +24,8 @@ func passing(err error) bool {
 
 // retry calls do until it succeeds or fails for a reason that time does not cure. Its limit is ctx,
 // whose cause then comes with the last reason.
-func (f *follower) retry(ctx context.Context, curable func(error) bool, do func() error) error {
-	pause := f.host.tune.retryFrom
+func (h *Host) retry(ctx context.Context, curable func(error) bool, do func() error) error {
+	pause := h.tune.retryFrom
 	for {
 		err := do()
 		switch {
@@ -42,6 +42,6 @@ func (f *follower) retry(ctx context.Context, curable func(error) bool, do func(
 		if cause := sleep(ctx, pause+jitter); cause != nil {
 			return fmt.Errorf("%w; last: %w", cause, err)
 		}
-		pause = min(2*pause, f.host.tune.retryTo)
+		pause = min(2*pause, h.tune.retryTo)
 	}
 }

@@ -15,32 +15,54 @@ import (
 const (
 	sendLimit = 4 * time.Hour // one file; a dead line ends it much earlier, by keepalive
 
-	// sftpStart is how long the server may take to say its version: a login shell that prints garbage makes
-	// the client wait for ever (phpseclib#1371).
-	sftpStart = 20 * time.Second
-
 	// sendAhead is how many writes of 32 KiB are in flight: 4 MiB fill a long fat line.
 	sendAhead = 128
 )
 
-// send writes f to the new file path on the host by SFTP.
-func (h *Host) send(ctx context.Context, f *os.File, path string, progress func(int64)) error {
+// errNoSFTP: there is no SFTP to be had on the host, for another reason than the connection.
+var errNoSFTP = errors.New("no SFTP")
+
+// send writes all of src to the new file path on the host, as the login user: by SFTP, or by cat on a host where that
+// does not work. A transfer that has begun is never begun again here.
+func (h *Host) send(ctx context.Context, src io.ReaderAt, size int64, path string, progress func(int64)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sendLimit, &limitError{sendLimit})
 	defer cancel()
-	return h.onConn(ctx, func(c *conn) error {
+	if !h.noSFTP.Load() {
+		err := h.sendSFTP(ctx, src, size, path, progress)
+		if !errors.Is(err, errNoSFTP) || ctx.Err() != nil {
+			return err
+		}
+		h.noSFTP.Store(true)
+	}
+	return h.sendCat(ctx, src, size, path, progress)
+}
+
+// receiveText writes standard input to the new file "$1".
+const receiveText = `
+umask 077
+set -C
+: >"$1" || exit
+cat >>"$1" || { code=$?; rm -f "$1"; exit $code; }`
+
+func (h *Host) sendCat(ctx context.Context, src io.ReaderAt, size int64, path string, progress func(int64)) error {
+	in := newCounted(src, size, progress)
+	defer in.stop()
+	_, err := h.exec(ctx, request{label: "receive by cat", text: receiveText, args: []string{path}, stdin: in, limit: sendLimit})
+	return err
+}
+
+func (h *Host) sendSFTP(ctx context.Context, src io.ReaderAt, size int64, path string, progress func(int64)) error {
+	in := newCounted(src, size, progress)
+	defer in.stop()
+	err := h.onConn(ctx, func(c *conn) error {
 		s, err := c.openSession(ctx)
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		if err := s.ask(ctx, "subsystem", text("sftp")); err != nil {
-			return err
-		}
-		src := &counted{f: f, tell: progress}
-		defer src.stop()
 		done := make(chan error, 1)
 		// The library knows no contexts. A copy left behind ends with its channel or its connection.
-		go func() { done <- copySFTP(s, src, path) }()
+		go func() { done <- copySFTP(ctx, s, in, path) }()
 		select {
 		case err = <-done:
 		case <-ctx.Done():
@@ -48,26 +70,24 @@ func (h *Host) send(ctx context.Context, f *os.File, path string, progress func(
 		case <-c.dead:
 			return c.lost()
 		}
-		if errors.Is(err, sftp.ErrSSHFxConnectionLost) || errors.Is(err, io.EOF) {
-			err = c.settle(err)
+		if err != nil {
+			err = c.settle(err) // whatever it was, a connection that is gone is the reason
 		}
 		return err
 	})
+	var failed *sftp.StatusError
+	if errors.As(err, &failed) {
+		err = h.explain(ctx, err, path)
+	}
+	return err
 }
 
-func copySFTP(s *session, src *counted, path string) error {
-	replies, fromServer := io.Pipe()
-	defer replies.Close()
-	go func() { _, err := io.Copy(fromServer, s); fromServer.CloseWithError(err) }()
-	go func() { _, _ = io.Copy(io.Discard, s.Stderr()) }()
-	late := time.AfterFunc(sftpStart, func() { replies.CloseWithError(&limitError{sftpStart}) })
-	client, err := sftp.NewClientPipe(replies, s, sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(sendAhead))
-	late.Stop()
+func copySFTP(ctx context.Context, s *session, src io.Reader, path string) error {
+	client, closeSFTP, err := startSFTP(ctx, s)
 	if err != nil {
-		return fmt.Errorf("start sftp: %w", err)
+		return fmt.Errorf("%w: %w", errNoSFTP, err)
 	}
-	defer client.Close()
-	defer replies.Close() // before client.Close, which waits for the end of the replies
+	defer closeSFTP()
 	out, err := client.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
@@ -75,22 +95,72 @@ func copySFTP(s *session, src *counted, path string) error {
 	// Concurrency must be asked for: plain ReadFrom guesses it from the reader's type.
 	_, err = out.ReadFromWithConcurrency(src, sendAhead)
 	if err = errors.Join(err, out.Close()); err != nil {
-		_ = client.Remove(path) // best effort; a later upload clears what stays
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return err
+	return nil
 }
 
-// counted tells how much of a file was read for sending, until it is stopped.
+// startSFTP waits for the server's version, but not for ever: a login shell that prints something first makes the
+// client wait for a packet of that length, and a broken server may say nothing at all.
+func startSFTP(ctx context.Context, s *session) (_ *sftp.Client, closeAll func(), err error) {
+	if err := s.ask(ctx, "subsystem", text("sftp")); err != nil {
+		return nil, nil, err
+	}
+	replies, fromServer := io.Pipe()
+	go func() { _, err := io.Copy(fromServer, s); fromServer.CloseWithError(err) }()
+	go func() { _, _ = io.Copy(io.Discard, s.Stderr()) }()
+	limit := s.conn.tune.sftpStart
+	late := time.AfterFunc(limit, func() { replies.CloseWithError(&limitError{limit}) })
+	defer late.Stop()
+	client, err := sftp.NewClientPipe(replies, s, sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(sendAhead))
+	if err != nil {
+		replies.Close()
+		return nil, nil, err
+	}
+	return client, func() {
+		replies.Close() // before client.Close, which waits for the end of the replies
+		client.Close()
+	}, nil
+}
+
+// whyText tries what SFTP could not do, to hear the reason in words, and removes the file.
+const whyText = `
+head -c 1048576 /dev/zero >>"$1"
+code=$?
+rm -f "$1"
+exit $code`
+
+// explain asks the host why a file could not be written. OpenSSH says just "Failure", be it a full disk, a quota or a
+// file system that is read-only.
+func (h *Host) explain(ctx context.Context, failure error, path string) error {
+	_, err := h.exec(ctx, request{label: "write", text: whyText, args: []string{path}})
+	var exit *ExitError
+	if !errors.As(err, &exit) {
+		return failure
+	}
+	return fmt.Errorf("%w: %s", failure, lastWords(exit.Stderr, 400))
+}
+
+// counted reads a file for sending and tells how much was read, until it is stopped.
 type counted struct {
-	f *os.File
+	in io.Reader
 
 	mu   sync.Mutex
 	sent int64
 	tell func(int64)
 }
 
+// newCounted tells at once that nothing was sent.
+func newCounted(f io.ReaderAt, size int64, tell func(int64)) *counted {
+	if tell != nil {
+		tell(0)
+	}
+	// Every transfer has its own place in the file: one left behind may still be reading.
+	return &counted{in: io.NewSectionReader(f, 0, size), tell: tell}
+}
+
 func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.f.Read(p)
+	n, err := c.in.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent += int64(n)

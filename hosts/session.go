@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
+	"sync"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -14,8 +14,9 @@ import (
 type session struct {
 	ssh.Channel
 	conn    *conn
-	exited  chan exit // one value, then closed; closed without one if the channel ended first
-	release func()    // called when the server has closed the channel
+	exited  chan exit      // one value, then closed; closed without one if the channel ended first
+	release func()         // called when the server has closed the channel
+	signals sync.WaitGroup // on their way; behind the end of the channel they would not be heard
 }
 
 // exit is how a remote program ended.
@@ -105,13 +106,16 @@ func parseExit(r *ssh.Request) (exit, bool) {
 
 // Close ends the session without waiting for a line that takes no more bytes.
 func (s *session) Close() error {
-	go s.Channel.Close()
+	go func() {
+		s.signals.Wait()
+		s.Channel.Close()
+	}()
 	return nil
 }
 
 // signal asks sshd to signal the processes of the session, as far as they are the login user's.
 func (s *session) signal(name string) {
-	go func() { _, _ = s.SendRequest("signal", false, text(name)) }()
+	s.signals.Go(func() { _, _ = s.SendRequest("signal", false, text(name)) })
 }
 
 // ask sends a channel request and waits for the answer.
@@ -119,16 +123,16 @@ func (s *session) ask(ctx context.Context, kind string, payload []byte) error {
 	answer := make(chan error, 1)
 	go func() {
 		ok, err := s.SendRequest(kind, true, payload)
-		if err == nil && !ok {
+		switch {
+		case err != nil:
+			err = s.conn.settle(fmt.Errorf("sshd on %s closed the session: %w", s.conn.host, err))
+		case !ok:
 			err = fmt.Errorf("sshd on %s refuses %s requests", s.conn.host, kind)
 		}
 		answer <- err
 	}()
 	select {
 	case err := <-answer:
-		if err == io.EOF {
-			return s.conn.settle(fmt.Errorf("sshd on %s closed the session", s.conn.host))
-		}
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)

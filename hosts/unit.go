@@ -91,7 +91,7 @@ func (f *follower) finish(ctx context.Context, last report, rec Record, adopted 
 	default:
 		return rec, adopted, fmt.Errorf("unit %s on %s: its record is gone", f.unit.Name, f.host.Name())
 	}
-	err := f.retry(ctx, reconnectable, func() error { return f.host.claim(ctx, f.unit.Name, last.id) })
+	err := f.host.retry(ctx, reconnectable, func() error { return f.host.claim(ctx, f.unit.Name, last.id) })
 	if err != nil {
 		return rec, adopted, fmt.Errorf("unit %s on %s ended with status %d, but could not be marked as read: %w", f.unit.Name, f.host.Name(), rec.Code, err)
 	}
