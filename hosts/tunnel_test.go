@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,11 +87,64 @@ func TestDialContextFails(t *testing.T) {
 	if _, err = h.DialContext(t.Context(), "tcp", "127.0.0.1:port"); err == nil {
 		t.Error("port name accepted")
 	}
-	s.forward.Store(false)
-	_, err = h.DialContext(t.Context(), "tcp", l.Addr().String())
-	wantError(t, err, ErrForwardingRefused, "cp1", "AllowTcpForwarding")
-	if _, err := h.Run(t.Context(), Cmd{Argv: []string{"true"}}); err != nil {
-		t.Errorf("afterwards: %v", err)
+}
+
+// sshd refuses in more than one way, by its configuration: the answer says where to look, and commands go on.
+func TestForwardingRefused(t *testing.T) {
+	for name, setup := range map[string]func(*server){
+		"prohibited":   func(s *server) { s.forward.Store(false) },
+		"unknown type": func(s *server) { delete(s.ChannelHandlers, "direct-tcpip") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, setup)
+			h := s.host(t, nil)
+			_, err := h.DialContext(t.Context(), "tcp", s.addr.String())
+			wantError(t, err, ErrForwardingRefused, "cp1", s.addr.String(), "AllowTcpForwarding", "PermitOpen", "DisableForwarding")
+			if errors.Is(err, ErrConnLost) || s.dials.Load() != 1 {
+				t.Errorf("after %d connections: %v", s.dials.Load(), err)
+			}
+			if _, err := h.Run(t.Context(), Cmd{Argv: []string{"true"}}); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// stuckEnd neither takes nor gives anything before it is closed.
+type stuckEnd struct {
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (e *stuckEnd) Read([]byte) (int, error)  { <-e.closed; return 0, io.EOF }
+func (e *stuckEnd) Write([]byte) (int, error) { <-e.closed; return 0, io.EOF }
+func (e *stuckEnd) Close() error              { e.once.Do(func() { close(e.closed) }); return nil }
+func (e *stuckEnd) finish()                   { e.Close() }
+func (e *stuckEnd) reason() error             { return nil }
+
+// A peer that reads nothing does not keep a closed tunnel alive.
+func TestTunnelCloseWithAStuckPeer(t *testing.T) {
+	far := &stuckEnd{closed: make(chan struct{})}
+	c := newTunnel(far, tunnelAddr{"tcp", "127.0.0.1:1"})
+	if err := c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("write past the deadline: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	waitFor(t, "the far end to be closed", func() bool {
+		select {
+		case <-far.closed:
+			return true
+		default:
+			return false
+		}
+	})
+	if _, err := c.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("write after close: %v", err)
 	}
 }
 
