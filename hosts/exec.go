@@ -3,7 +3,6 @@ package hosts
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"strings"
@@ -24,18 +23,35 @@ type request struct {
 // span is the time on our clock within which the host began to answer.
 type span struct{ sent, began time.Time }
 
-// searchPath is appended to the login's, which on many systems lacks sbin for everybody but root.
-const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// searchPath is the same on every host and for everybody, whatever the login's is.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin"
 
-// script is the whole text: a frame on both streams, a plain environment, the arguments, the request's text.
+// What a host's first shell reads, line by line: how it becomes root ([way.line]), if the request needs that; the preface; the script.
+
+// lines are the preface and the script.
+func (h *Host) lines(r request, nonce string) string {
+	return h.preface(r) + oneLine(h.script(r, nonce))
+}
+
+// preface puts a new shell in the place of the one that reads it. Nothing reaches the new one, and the programs it
+// starts, of what the login's rc files or the site set: LD_PRELOAD, GREP_OPTIONS, KUBECONFIG, functions, the locale.
+func (h *Host) preface(r request) string {
+	words := append([]string{"exec", "/usr/bin/env", "-i", "LC_ALL=C", "PATH=" + h.tune.searchPath}, h.tune.environment...)
+	user := ` HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" `
+	if r.privileged {
+		user = ` HOME=/root USER=root LOGNAME=root `
+	}
+	if r.privileged && h.usesSudo() {
+		user += `SUDO_UID="$SUDO_UID" SUDO_GID="$SUDO_GID" `
+	}
+	return Quote(words...) + user + loader + "\n"
+}
+
+// script is the whole text: a frame on both streams, the arguments, the request's text.
 func (h *Host) script(r request, nonce string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "printf '%%s %%s\\n' %s $$; printf '%%s\\n' %s >&2\n", nonce, nonce)
-	b.WriteString("case :$PATH: in *:/usr/sbin:*) ;; *) PATH=${PATH:+$PATH:}" + h.tune.searchPath + " ;; esac; LC_ALL=C; export PATH LC_ALL; unset ENV BASH_ENV CDPATH; umask 022; cd /\n")
-	if r.privileged {
-		b.WriteString("HOME=/root; export HOME\n")
-	}
-	if r.privileged && !h.cfg.Sudo {
+	fmt.Fprintf(&b, "printf '%%s %%s\\n' %s $$; printf '%%s\\n' %s >&2\numask 022; cd /\n", nonce, nonce)
+	if r.privileged && !h.usesSudo() {
 		fmt.Fprintf(&b, "[ \"$(id -u)\" = 0 ] || exit %d\n", codeNotRoot)
 	}
 	b.WriteString("set -- " + Quote(r.args...) + "\n" + r.text + "\n")
@@ -45,16 +61,8 @@ func (h *Host) script(r request, nonce string) string {
 // codeNotRoot is the script's exit status when root was needed and the login user is somebody else.
 const codeNotRoot = 78
 
-// command is what the login shell parses.
-func (h *Host) command(privileged bool) string {
-	if privileged && h.cfg.Sudo {
-		return "sudo -n -- " + loader
-	}
-	return loader
-}
-
 // exec runs a request to its end and returns its standard output. When ctx or the limit ends first, the
-// remote process is ended too.
+// remote process is ended too. What sudo refuses to begin with is run again in the way that sudo wants.
 func (h *Host) exec(ctx context.Context, r request) (stdout []byte, err error) {
 	if err := checkWords(append([]string{r.text}, r.args...)); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.label, err)
@@ -62,55 +70,36 @@ func (h *Host) exec(ctx context.Context, r request) (stdout []byte, err error) {
 	if r.limit <= 0 {
 		r.limit = defaultTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, &limitError{r.limit})
+	for again := true; again; {
+		stdout, again, err = h.try(ctx, r)
+	}
+	return stdout, err
+}
+
+// try runs a request in the way in which the host, as far as is known, lets us become root.
+func (h *Host) try(outer context.Context, r request) (stdout []byte, again bool, err error) {
+	c := &call{host: h, req: r, sure: true}
+	if err := c.prepare(outer); err != nil {
+		return nil, false, err
+	}
+	defer c.pass.leave()
+	ctx, cancel := r.within(outer)
 	defer cancel()
-	err = h.onConn(ctx, func(c *conn) error {
-		s, err := c.openSession(ctx)
+	err = h.onConn(ctx, func(cn *conn) error {
+		s, err := cn.openSession(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.label, err)
 		}
 		defer s.Close()
-		stdout, err = h.runOn(ctx, s, r)
+		stdout, err = c.run(ctx, s)
 		return err
 	})
-	return stdout, err
+	return stdout, c.learn(err), err
 }
 
-// runOn runs a request in a fresh session.
-func (h *Host) runOn(ctx context.Context, s *session, r request) ([]byte, error) {
-	nonce := rand.Text()
-	stir := make(chan struct{}, 1)
-	stdout, stderr := &output{nonce: nonce, stir: stir}, &output{nonce: nonce, stir: stir}
-	if err := s.ask(ctx, "exec", text(h.command(r.privileged))); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.label, err)
-	}
-	drained := collect(s, stdout, stderr)
-	fed := make(chan error, 1)
-	sent := time.Now()
-	go func() { fed <- feed(s, oneLine(h.script(r, nonce)), r.stdin) }()
-	e, err := h.await(ctx, s, stdout, fed, r)
-	if err != nil {
-		return nil, err
-	}
-	quiet(ctx, s.conn, drained, stir)
-	if r.span != nil {
-		*r.span = span{sent, stdout.firstByte()}
-	}
-	return h.result(r, e, stdout, stderr)
-}
-
-// await waits for the exit status. If ctx ends first it ends the remote process.
-func (h *Host) await(ctx context.Context, s *session, stdout *output, fed <-chan error, r request) (exit, error) {
-	select {
-	case e, ok := <-s.exited:
-		if !ok {
-			return exit{}, fmt.Errorf("%s: %w", r.label, s.noStatus(fed))
-		}
-		return e, nil
-	case <-ctx.Done():
-		h.end(ctx, s, stdout, r.privileged)
-		return exit{}, fmt.Errorf("%s on %s: %w", r.label, h.cfg.Name, context.Cause(ctx))
-	}
+// within limits a request, as it does not limit how long a person may think about a password.
+func (r request) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.limit, &limitError{r.limit})
 }
 
 // result turns an exit into stdout or an error.
@@ -123,7 +112,7 @@ func (h *Host) result(r request, e exit, stdout, stderr *output) ([]byte, error)
 	if e.code == 0 && e.signal == "" {
 		return out, nil
 	}
-	if e.code == codeNotRoot && r.privileged && !h.cfg.Sudo && len(out)+len(errs) == 0 {
+	if e.code == codeNotRoot && r.privileged && !h.usesSudo() && len(out)+len(errs) == 0 {
 		return nil, fmt.Errorf("%s on %s as %s: %w", r.label, h.cfg.Name, h.cfg.User, ErrNotRoot)
 	}
 	return out, &ExitError{Host: h.cfg.Name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: string(errs)}
@@ -135,9 +124,11 @@ func (h *Host) neverStarted(r request, e exit, stdout, stderr []byte) error {
 	if said == "" {
 		said = string(bytes.TrimSpace(stdout))
 	}
-	exit := &ExitError{Host: h.cfg.Name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: said}
-	if r.privileged && h.cfg.Sudo && (strings.Contains(said, "sudo") || strings.Contains(said, "password")) {
-		return fmt.Errorf("%w: %w", ErrSudo, exit)
+	if r.privileged && h.usesSudo() {
+		if err := h.sudoError(e, said); err != nil {
+			return err
+		}
 	}
+	exit := &ExitError{Host: h.cfg.Name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: said}
 	return fmt.Errorf("the login shell of %s did not start /bin/sh: %w", h.cfg.User, exit)
 }

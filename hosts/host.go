@@ -72,6 +72,7 @@ type Host struct {
 
 	noSFTP     atomic.Bool   // SFTP does not work here: files go by exec
 	relaySlots chan struct{} // one token per open relay
+	root       *root         // how root is reached
 
 	mu     sync.Mutex
 	conn   *conn   // the newest connection, perhaps lost; nil before the first
@@ -90,8 +91,11 @@ type tuning struct {
 	pollEvery      time.Duration // between two looks at a detached unit
 	retryFrom      time.Duration // first pause before reconnecting; doubles
 	retryTo        time.Duration // longest pause before reconnecting
+	sudoLimit      time.Duration // for sudo to ask for the password, and to begin with it
+	sudoSilence    time.Duration // after which an unfinished line of sudo is a question
 	stateDir       string        // where the host keeps what is ours
-	searchPath     string        // appended to the login's PATH
+	searchPath     string
+	environment    []string // NAME=value, for programs on the host
 }
 
 const (
@@ -120,6 +124,7 @@ func newHost(n *Network, c Config) *Host {
 		net:     n,
 		cfg:     c,
 		dialing: make(chan struct{}, 1),
+		root:    newRoot(),
 
 		relaySlots: make(chan struct{}, relayConns*sessionsPerConn),
 		tune: tuning{
@@ -131,6 +136,8 @@ func newHost(n *Network, c Config) *Host {
 			pollEvery:      time.Second,
 			retryFrom:      time.Second,
 			retryTo:        15 * time.Second,
+			sudoLimit:      30 * time.Second,
+			sudoSilence:    2 * time.Second,
 			stateDir:       "/var/lib/kuberung",
 			searchPath:     searchPath,
 		},

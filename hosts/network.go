@@ -23,7 +23,8 @@ type Network struct {
 	dials   chan struct{} // one token per connection being made from here
 
 	mu       sync.Mutex
-	hops     map[string]*Host // by the way to them
+	hops     map[string]*Host    // by the way to them
+	accounts map[string]*account // of sudo
 	accepted []string
 }
 

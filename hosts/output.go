@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// output collects one stream of a remote program. The program's own output starts after a line that begins
-// with a nonce; what login shells and banners print before it is noise.
+// output collects one stream of a remote program. The program's own output starts after a line that ends
+// with a nonce; what login shells, banners and sudo print before it is noise.
 type output struct {
 	nonce string
 	stir  chan<- struct{} // told, without waiting, of every write
+	begun chan struct{}   // closed, if there is one, when the program runs
 
 	mu    sync.Mutex
+	runs  bool // the nonce's line has come
 	buf   bytes.Buffer
 	began time.Time // when the first byte of the program's own output came
 }
@@ -22,17 +24,29 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	n, err := o.buf.Write(p)
+	if o.began.IsZero() {
+		o.look()
+	}
 	select {
 	case o.stir <- struct{}{}:
 	default:
 	}
-	n, err := o.buf.Write(p)
-	if o.began.IsZero() {
-		if _, body, started := cutFrame(o.buf.Bytes(), o.nonce); started && len(body) > 0 {
-			o.began = time.Now()
+	return n, err
+}
+
+// look notes that the program runs, and that its own output has begun.
+func (o *output) look() {
+	_, body, started := cutFrame(o.buf.Bytes(), o.nonce)
+	if started && !o.runs {
+		o.runs = true
+		if o.begun != nil {
+			close(o.begun)
 		}
 	}
-	return n, err
+	if started && len(body) > 0 {
+		o.began = time.Now()
+	}
 }
 
 // firstByte is when the program's own output began; zero if it has not.
@@ -42,26 +56,33 @@ func (o *output) firstByte() time.Time {
 	return o.began
 }
 
+// all is what was collected so far, noise included.
+func (o *output) all() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.buf.Bytes())
+}
+
 // framed returns the rest of the nonce's line and all that follows it, as collected so far.
 // Without a nonce (yet), started is false and body is everything.
 func (o *output) framed() (tag string, body []byte, started bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all := bytes.Clone(o.buf.Bytes())
-	return cutFrame(all, o.nonce)
+	return cutFrame(o.all(), o.nonce)
 }
 
-// cutFrame finds the first complete line that holds nonce.
+// cutFrame finds the first line that ends with nonce, or with nonce and a number, which is the tag. The nonce alone
+// is not enough: a shell that traces what it reads prints it as well.
 func cutFrame(all []byte, nonce string) (tag string, body []byte, started bool) {
-	_, rest, ok := bytes.Cut(all, []byte(nonce))
-	if !ok {
-		return "", all, false
+	for rest := all; ; {
+		_, after, ok := bytes.Cut(rest, []byte(nonce))
+		if !ok {
+			return "", all, false
+		}
+		line, body, ok := bytes.Cut(after, []byte("\n"))
+		if tag := strings.TrimSpace(string(line)); ok && strings.Trim(tag, "0123456789") == "" {
+			return tag, body, true
+		}
+		rest = after
 	}
-	line, body, ok := bytes.Cut(rest, []byte("\n"))
-	if !ok {
-		return "", all, false
-	}
-	return strings.TrimSpace(string(line)), body, true
 }
 
 // pid is the remote shell's process id, if it has said so.

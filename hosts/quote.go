@@ -25,10 +25,13 @@ func checkWords(words []string) error {
 	return nil
 }
 
+// loaderText evaluates one line of standard input, which every shell's read takes byte by byte, so what follows that
+// line is left for the program.
+const loaderText = `IFS= read -r k; eval "$k"`
+
 // loader is the one line a login shell ever parses. It is the same in sh, bash, zsh, fish and csh: single
-// quotes around text without quote, backslash or exclamation mark. It reads one line of standard input, which
-// every shell's read takes byte by byte, so what follows that line is left for the program.
-const loader = `/bin/sh -c 'IFS= read -r k; eval "$k"'`
+// quotes around text without quote, backslash or exclamation mark.
+const loader = `/bin/sh -c '` + loaderText + `'`
 
 // oneLine packs a script into one line of printable ASCII that loader evaluates. printf's %b undoes it.
 func oneLine(script string) string {

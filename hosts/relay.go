@@ -160,10 +160,10 @@ func (h *Host) startRelay(ctx context.Context, s *session, req request) (*relay,
 		session: s, host: h, req: req, frame: &output{nonce: nonce, stir: stir}, stderr: &output{nonce: nonce, stir: stir},
 		framed: make(chan struct{}), connected: make(chan struct{}), said: make(chan struct{}), gone: make(chan struct{}),
 	}
-	if err := s.ask(ctx, "exec", text(h.command(false))); err != nil {
+	if err := s.ask(ctx, "exec", text(loader)); err != nil {
 		return nil, err
 	}
-	go func() { _, _ = io.WriteString(s, oneLine(h.script(req, nonce))) }() // a failure shows as the session's end
+	go func() { _, _ = io.WriteString(s, h.lines(req, nonce)) }() // a failure shows as the session's end
 	go r.hear()
 	go r.skipFrame()
 	go func() {

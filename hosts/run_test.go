@@ -100,19 +100,6 @@ func TestNoiseIsDropped(t *testing.T) {
 	}
 }
 
-func TestSudoRefused(t *testing.T) {
-	s := startServer(t, nil)
-	s.flag(t, "sudo-refuses", true)
-	h := s.host(t, nil)
-	_, err := h.Run(t.Context(), Cmd{Argv: []string{"id"}, Sudo: true})
-	if !errors.Is(err, ErrSudo) || !strings.Contains(err.Error(), "a password is required") {
-		t.Errorf("got %v, want ErrSudo with sudo's reason", err)
-	}
-	if _, err := h.Run(t.Context(), Cmd{Argv: []string{"id"}}); err != nil {
-		t.Errorf("without sudo: %v", err)
-	}
-}
-
 func TestLoginShellRefuses(t *testing.T) {
 	s := startServer(t, func(s *server) { s.shell = []string{"/bin/sh", "-c", "echo This account is not available; exit 1"} })
 	_, err := s.host(t, nil).Run(t.Context(), Cmd{Argv: []string{"id"}})

@@ -138,6 +138,9 @@ func (s *server) host(t *testing.T, change func(*Config)) *Host {
 		change(&c)
 	}
 	h := New(c)
+	bin, _ := filepath.Abs("testdata/bin")
+	h.tune.searchPath = bin + ":" + searchPath
+	h.tune.environment = []string{"FAKE=" + s.fake}
 	h.tune.stateDir = s.state
 	h.tune.pollEvery = 10 * time.Millisecond
 	h.tune.retryFrom = 10 * time.Millisecond

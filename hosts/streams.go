@@ -19,21 +19,53 @@ func collect(s *session, stdout, stderr io.Writer) (drained <-chan struct{}) {
 	return done
 }
 
-// feed writes the script, then the standard input. A program may end without reading it all, so the only
-// error worth telling is one of reading stdin; it cuts the session, because a false end of input would be worse.
-func feed(s *session, script string, stdin io.Reader) error {
-	if _, err := io.WriteString(s, script); err != nil {
+// feed writes what the host is to read: the lines that make a shell there run the script, then its standard input.
+// A program may end without reading it all, so what goes wrong with writing is not told. An error of reading stdin, or
+// of becoming root, cuts the session: a false end of input would be worse.
+func (c *call) feed(ctx context.Context) error {
+	err := c.feedAll(ctx)
+	if err != nil {
+		c.session.Close()
+		return err
+	}
+	_ = c.session.CloseWrite() // fails only on a dead channel
+	return nil
+}
+
+func (c *call) feedAll(ctx context.Context) error {
+	if _, err := io.WriteString(c.session, c.first()); err != nil {
 		return nil
 	}
-	if stdin != nil {
-		src := &source{Reader: stdin}
-		if _, _ = io.Copy(s, src); src.err != nil {
-			s.Close()
-			return src.err
+	if c.pass != nil {
+		if there, err := c.converse(ctx); err != nil || !there {
+			return err
 		}
 	}
-	_ = s.CloseWrite() // fails only on a dead channel
+	c.sent <- time.Now()
+	if _, err := io.WriteString(c.session, c.lines()); err != nil || c.req.stdin == nil || !c.mayConsume(ctx) {
+		return nil
+	}
+	src := &source{Reader: c.req.stdin}
+	_, _ = io.Copy(c.session, src)
+	if src.err != nil {
+		return fmt.Errorf("%s: standard input: %w", c.req.label, src.err)
+	}
 	return nil
+}
+
+// mayConsume waits, where sudo may still refuse, until the script runs: standard input can be read but once, and the
+// script may have to be run again. False: it never ran.
+func (c *call) mayConsume(ctx context.Context) bool {
+	if c.sure {
+		return true
+	}
+	select {
+	case <-c.stdout.begun:
+		return true
+	case <-c.drained:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // source remembers what went wrong with reading, as opposed to writing.
@@ -48,18 +80,6 @@ func (s *source) Read(p []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
-}
-
-// noStatus says why a session ended without an exit status.
-func (s *session) noStatus(fed <-chan error) error {
-	select {
-	case err := <-fed:
-		if err != nil {
-			return fmt.Errorf("standard input: %w", err)
-		}
-	default:
-	}
-	return s.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", s.conn.host))
 }
 
 // quiet waits for the end of both streams, but not for a background child that holds them open: after the

@@ -153,20 +153,25 @@ var packed = regexp.MustCompile(`^eval "\$\(printf '%b' '(.*)'\)"\n$`)
 // session runs a script as sshd would, on the stand's machine.
 func (s *stand) session(sess gliderssh.Session) {
 	stdin := bufio.NewReader(sess)
-	line, err := stdin.ReadString('\n')
-	m := packed.FindStringSubmatch(line)
-	if err != nil || m == nil {
-		s.t.Errorf("the host was sent %q, %v, want a packed script", line, err)
-		_ = sess.Exit(127)
-		return
+	sudo := false
+	var m []string
+	for m == nil {
+		line, err := stdin.ReadString('\n')
+		m = packed.FindStringSubmatch(line)
+		sudo = sudo || strings.Contains(line, " sudo -n -- ")
+		if err != nil || m == nil && !strings.HasPrefix(line, "exec /usr/bin/env ") {
+			s.t.Errorf("the host was sent %q, %v, want a packed script", line, err)
+			_ = sess.Exit(127)
+			return
+		}
 	}
 	script := regexp.MustCompile(`\\0[0-7]{3}`).ReplaceAllStringFunc(m[1], func(o string) string {
 		n, _ := strconv.ParseUint(o[2:], 8, 8)
 		return string([]byte{byte(n)})
 	})
-	cmd := exec.CommandContext(sess.Context(), filepath.Join(s.bin, "sudo"), "-n", "--", "/bin/sh", "-c", s.moved(script))
-	if !strings.HasPrefix(sess.RawCommand(), "sudo -n -- ") {
-		cmd = exec.CommandContext(sess.Context(), "/bin/sh", "-c", s.moved(script))
+	cmd := exec.CommandContext(sess.Context(), "/bin/sh", "-c", s.moved(script))
+	if sudo {
+		cmd = exec.CommandContext(sess.Context(), filepath.Join(s.bin, "sudo"), "-n", "--", "/bin/sh", "-c", s.moved(script))
 	}
 	cmd.Env = []string{"PATH=" + s.bin, "FAKE=" + s.fake, "ROOT=" + s.root, "SUDO_UID=" + fmt.Sprint(os.Getuid())}
 	cmd.Stdout, cmd.Stderr = sess, sess.Stderr()
