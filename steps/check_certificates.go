@@ -76,6 +76,10 @@ func certificatesValid(c *config.Cluster, f Facts) []Finding {
 			left := until.Sub(seen.At)
 			switch {
 			case until.IsZero():
+			case left <= 0 && file.path == kubeletConf && validUntil(seen.Certificates[kubeletClient].Certificates).After(seen.At):
+				// An old kubeadm wrote the first certificate into this file; the kubelet has gone over to those it rotates.
+				found = append(found, warn(place(h), fmt.Sprintf("the certificate in %s expired on %s; the kubelet uses that in %s", file.path, day(until), kubeletClient),
+					"let client-certificate and client-key in it name "+kubeletClient+" instead"))
 			case left <= 0:
 				found = append(found, block(place(h), fmt.Sprintf("the certificate in %s expired on %s: renew it first", file.path, day(until)), file.fix(f, h.Name)))
 			case left < certificateWarns:

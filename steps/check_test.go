@@ -211,6 +211,11 @@ func TestCertificates(t *testing.T) {
 			[]string{"warn  | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /var/lib/kubelet/pki/kubelet-client-current.pem expires on 2026-03-07"}},
 		{"expired, and its chain is not", holds(kubeletConf, until(false, -day, 100*day)),
 			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/kubelet.conf expired on 2026-02-28: renew it first"}},
+		{"expired, and rotated elsewhere", func(_ *config.Cluster, f *Facts) {
+			f.host("cp-1", func(h *Host) {
+				h.System.Certificates = map[string]hosts.CertificateFile{kubeletConf: until(false, -day), kubeletClient: until(false, 100*day)}
+			})
+		}, []string{"warn  | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/kubelet.conf expired on 2026-02-28; the kubelet uses that in /var/lib/kubelet/pki/kubelet-client-current.pem"}},
 		{"an old CA beside the new one", holds(ca, until(true, -day, 1000*day)), nil},
 		{"a CA", holds(ca, until(true, -day)),
 			[]string{"block | certificates-valid | cp-1 (prod.yaml:5:5) | the certificate in /etc/kubernetes/pki/ca.crt expired on 2026-02-28: renew it first"}},
