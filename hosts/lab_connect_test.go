@@ -115,7 +115,7 @@ journalctl --no-pager -q 2>/dev/null; true`})
 		t.Fatal(err)
 	}
 	secret, _, _ := strings.Cut(s.Passwords["pass"], " ")
-	if !strings.Contains(string(out), "SUDO_USER=pass") || strings.Contains(string(out), secret) {
+	if !strings.Contains(string(out), "SUDO_UID=") || strings.Contains(string(out), secret) {
 		t.Errorf("processes or journal show the password, or nothing of sudo (%d bytes)", len(out))
 	}
 }
