@@ -95,7 +95,7 @@ func (s *site) here(text string) string { return strings.ReplaceAll(text, s.dir+
 func clusterFile(port int) string {
 	return fmt.Sprintf(`target: v1.36.3
 artifacts: files
-ssh: {user: ops, key: key, knownHosts: known_hosts, port: %d}
+ssh: {user: ops, key: key, knownHosts: known_hosts, port: %d, config: none}
 hosts:
   - {name: cp-1, address: 127.0.0.1, role: control-plane}
 `, port)
