@@ -269,8 +269,12 @@ func (r *relay) reason() error {
 	}
 	r.hushed()
 	_, err := r.host.result(r.req, r.status, r.frame, r.stderr)
-	if exitCode(err) == codeNoRelay {
+	var failed *ExitError
+	switch {
+	case exitCode(err) == codeNoRelay:
 		return errNoRelay
+	case errors.As(err, &failed):
+		failed.Stderr = relayNotes.ReplaceAllString(failed.Stderr, "")
 	}
 	return err
 }

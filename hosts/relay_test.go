@@ -204,6 +204,15 @@ func TestRelayRefused(t *testing.T) {
 				t.Fatalf("got %v, want the program's words", err)
 			}
 			wantError(t, err, exit, "cp1", l.Addr().String(), "refused")
+			for _, noise := range []string{"exit(1)", "opening connection", "connected"} {
+				if strings.Contains(err.Error(), noise) {
+					t.Errorf("%v says %q", err, noise)
+				}
+			}
+			_, err = h.Relay(t.Context(), "tcp", "no-such-host.invalid:1")
+			if !errors.As(err, &exit) || strings.Contains(err.Error(), "Traceback") {
+				t.Errorf("unknown name: %v", err)
+			}
 		})
 	}
 }

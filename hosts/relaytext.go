@@ -41,6 +41,9 @@ exit 66`
 // saysConnected is what the programs say then: ours, socat, ncat, and the three kinds of nc.
 var saysConnected = regexp.MustCompile(`(?m)^connected$|starting data transfer loop|^Ncat: Connected to|succeeded!$|[ )]open$`)
 
+// relayNotes are what the programs write besides the words of their errors: ours, and socat.
+var relayNotes = regexp.MustCompile(`(?m)^connected\n|^\S+ \S+ socat\[\d+\] (E |[^E].*\n?)`)
+
 // relayBash ends with our side, or when the peer's bytes have ended and are written. A copy to the peer that breaks
 // does not end it: the peer may have answered before it hung up.
 const relayBash = `
@@ -61,7 +64,11 @@ const relayPython = `
 import os, socket, sys, threading
 family = {'4': socket.AF_INET, '6': socket.AF_INET6}.get(sys.argv[3], 0)
 why = 'no address'
-for f, t, p, _, address in socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), family, socket.SOCK_STREAM):
+try:
+    found = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), family, socket.SOCK_STREAM)
+except OSError as e:
+    sys.exit('look up %s: %s' % (sys.argv[1], e))
+for f, t, p, _, address in found:
     s = socket.socket(f, t, p)
     try:
         s.connect(address)

@@ -88,7 +88,7 @@ func (d *daemon) scp(ctx context.Context, local, remote string) error {
 }
 
 // startSSHD starts OpenSSH's server on a port of its own.
-func startSSHD(b *testing.B) *daemon {
+func startSSHD(b testing.TB) *daemon {
 	b.Helper()
 	sshd, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil {
@@ -147,7 +147,7 @@ func startSSHD(b *testing.B) *daemon {
 }
 
 // writeKey makes a private key and gives its public half.
-func writeKey(b *testing.B, path string) ssh.PublicKey {
+func writeKey(b testing.TB, path string) ssh.PublicKey {
 	b.Helper()
 	public, priv, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
