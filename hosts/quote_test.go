@@ -3,6 +3,7 @@ package hosts
 import (
 	"bytes"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,10 +39,10 @@ func TestLoaderIsPortable(t *testing.T) {
 }
 
 // throughShell runs the loader as a login shell would and prints every argument followed by NUL.
-func throughShell(t *testing.T, words []string, stdin string) string {
+func throughShell(t *testing.T, shell string, words []string, stdin string) string {
 	t.Helper()
 	script := "set -- " + Quote(words...) + "\n" + `for w; do printf '%s\0' "$w"; done; cat`
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", loader)
+	cmd := exec.CommandContext(t.Context(), shell, "-c", loader)
 	cmd.Stdin = strings.NewReader(oneLine(script) + stdin)
 	out, err := cmd.Output()
 	if err != nil {
@@ -56,8 +57,10 @@ func TestRoundTrip(t *testing.T) {
 		words = append(words, string([]byte{byte(b)}), string([]byte{'x', byte(b), 'y'}))
 	}
 	want := strings.Join(words, "\x00") + "\x00standard\ninput"
-	if diff := cmp.Diff(want, throughShell(t, words, "standard\ninput")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	for shell := range loginShells(t) {
+		if diff := cmp.Diff(want, throughShell(t, shell, words, "standard\ninput")); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", shell, diff)
+		}
 	}
 }
 
@@ -69,27 +72,52 @@ func FuzzRoundTrip(f *testing.F) {
 		if checkWords(words) != nil {
 			t.Skip("NUL")
 		}
-		if got, want := throughShell(t, words, stdin), a+"\x00"+b+"\x00"+stdin; got != want {
+		if got, want := throughShell(t, "/bin/sh", words, stdin), a+"\x00"+b+"\x00"+stdin; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
 
+func TestCutFrame(t *testing.T) {
+	for all, want := range map[string][2]string{
+		"NONCE 42\nbody\n":   {"42", "body\n"},
+		"Welcome!NONCE 42\n": {"42", ""},
+		"NONCE\r\nbody":      {"", "body"},
+		"+ printf %s NONCE $$; printf\nNONCE 42\nbody": {"42", "body"},
+		"NONCE 1\nNONCE 2\n":                           {"1", "NONCE 2\n"},
+	} {
+		tag, body, started := cutFrame([]byte(all), "NONCE")
+		if got := [2]string{tag, string(body)}; !started || got != want {
+			t.Errorf("%q: got %q, %v, want %q", all, got, started, want)
+		}
+	}
+	for _, all := range []string{"", "NONC", "NONCE", "NONCE 4", "NONCE x\n", "nonce 42\n"} {
+		if _, body, started := cutFrame([]byte(all), "NONCE"); started || string(body) != all {
+			t.Errorf("%q: started with %q", all, body)
+		}
+	}
+}
+
 func FuzzCutFrame(f *testing.F) {
 	f.Add([]byte("noise"), []byte("body\nmore"))
 	f.Add([]byte("\n\x00"), []byte(""))
-	const nonce = "QUJDREVGR0hJSktMTU5PUFFSUw"
+	f.Add([]byte("+ echo NONCE $$; echo NON"), []byte("NONCE 1\n"))
+	const nonce = "NONCE"
+	framed := regexp.MustCompile(`NONCE[\pZ\pC]*[0-9]*[\pZ\pC]*\n`) // a little more than is taken for a frame
 	f.Fuzz(func(t *testing.T, noise, body []byte) {
-		if bytes.Contains(append(noise, body...), []byte(nonce[:4])) {
-			t.Skip("a nonce cannot be guessed")
+		if framed.Match(noise) || framed.Match(append(bytes.Clone(noise), '\n')) {
+			t.Skip("nobody else says where the program begins")
 		}
 		all := append(append(bytes.Clone(noise), nonce+" 42\n"...), body...)
 		tag, got, ok := cutFrame(all, nonce)
 		if !ok || tag != "42" || !bytes.Equal(got, body) {
 			t.Errorf("got %q %q %v, want 42 and %q", tag, got, ok, body)
 		}
-		if _, _, ok := cutFrame(append(bytes.Clone(noise), nonce+" 4"...), nonce); ok {
-			t.Error("half a frame line taken for a whole one")
+		if _, got, ok := cutFrame(append(bytes.Clone(noise), nonce+" 4"...), nonce); ok {
+			t.Errorf("half a frame line taken for a whole one, with the body %q", got)
+		}
+		if _, got, _ := cutFrame(body, nonce); !bytes.HasSuffix(body, got) {
+			t.Errorf("%q is not the end of what came", got)
 		}
 	})
 }

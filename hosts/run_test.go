@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,15 +93,104 @@ func TestScript(t *testing.T) {
 
 func TestNoiseIsDropped(t *testing.T) {
 	s := startServer(t, func(s *server) {
-		s.shell = []string{"/bin/sh", "-c", `printf 'Welcome! (no newline)'; echo warning >&2; eval "$0"`}
+		s.shell = []string{"/bin/sh", "-c", `printf 'Welcome! (no newline)'; printf 'warning, Password: ' >&2; eval "$0"`}
 	})
-	h := s.host(t, nil)
-	out, err := h.Script(t.Context(), Script{Text: "echo clean; echo why >&2; exit 2"})
-	var exit *ExitError
-	if !errors.As(err, &exit) || exit.Stderr != "why\n" || string(out) != "clean\n" {
-		t.Errorf("got %q, %#v", out, err)
+	s.fakes(t, map[string]string{"sudo-password": password})
+	h := s.sudoHost(t, nil, func(c *Config) { c.SudoPasswordFile = passwordIn(t, password) })
+	for _, sudo := range []bool{false, true} {
+		out, err := h.Script(t.Context(), Script{Text: "echo clean; echo why >&2; exit 2", Sudo: sudo})
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.Stderr != "why\n" || string(out) != "clean\n" {
+			t.Errorf("sudo=%v: got %q, %#v", sudo, out, err)
+		}
 	}
 }
+
+// hostile is what a login's files, or a site's, may set. BASH_ENV and ENV are files that shells read.
+const hostile = `LD_PRELOAD=/absent.so GREP_OPTIONS=--color=always KUBECONFIG=/etc/kubeconfig TMPDIR=/absent TMOUT=1 IFS=ab
+CDPATH=/etc POSIXLY_CORRECT=1 LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8 PATH=$PATH:/absent HOME=/home/ops USER=ops LOGNAME=ops
+BASH_ENV=$FAKE/rc ENV=$FAKE/rc SUDO_UID=7 "BASH_FUNC_cat%%=() { echo function; }"`
+
+func TestEnvironmentIsClean(t *testing.T) {
+	s := startServer(t, func(s *server) {
+		s.shell = []string{"/bin/bash", "-c", `exec env ` + strings.ReplaceAll(hostile, "\n", " ") + ` /bin/sh -c "$0" 2>/dev/null`}
+	})
+	s.fakes(t, map[string]string{"rc": "echo rc; echo rc >&2; PATH=/absent\n"})
+	h := s.host(t, nil)
+	fixed := []string{"FAKE=" + s.fake, "LC_ALL=C", "PATH=" + h.tune.searchPath, "PWD=/"}
+	uid := fmt.Sprint(os.Getuid())
+	for sudo, more := range map[bool][]string{
+		false: {"HOME=/home/ops", "LOGNAME=ops", "USER=ops"},
+		true:  {"HOME=/root", "LOGNAME=root", "USER=root", "SUDO_GID=" + fmt.Sprint(os.Getgid()), "SUDO_UID=" + uid},
+	} {
+		out, err := h.Script(t.Context(), Script{Text: "env; umask >&2", Sudo: sudo})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := append(slices.Clone(fixed), more...)
+		got := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(out)), "\n"), func(v string) bool {
+			return strings.HasPrefix(v, "_=") || strings.HasPrefix(v, "OLDPWD=") || strings.HasPrefix(v, "SHLVL=") // the shell's own
+		})
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("sudo=%v: environment (-want +got)\n%s", sudo, diff)
+		}
+	}
+}
+
+// loginShells are those of this machine, with the file that each of them reads whenever it starts. A shell that is not
+// there cannot be tried; sh and bash always are.
+func loginShells(t *testing.T) map[string]string {
+	t.Helper()
+	there := map[string]string{}
+	for name, rc := range map[string]string{
+		"sh": "", "bash": "", "dash": "", "ksh": "",
+		"zsh": ".zshenv", "fish": ".config/fish/config.fish", "tcsh": ".tcshrc", "csh": ".cshrc",
+	} {
+		path, err := exec.LookPath(name)
+		if err != nil && (name == "sh" || name == "bash") {
+			t.Fatal(err)
+		}
+		if err == nil {
+			there[path] = rc
+		}
+	}
+	return there
+}
+
+func TestLoginShells(t *testing.T) {
+	for shell, rc := range loginShells(t) {
+		t.Run(filepath.Base(shell), func(t *testing.T) {
+			home := t.TempDir()
+			if rc != "" {
+				file := filepath.Join(home, rc)
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte("echo noise\necho Password:\nalias sh false\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := startServer(t, func(s *server) {
+				s.shell = []string{"env", "HOME=" + home, shell, "-c"}
+			})
+			s.fakes(t, sudoWays["terminal and password"])
+			h := s.sudoHost(t, nil, func(c *Config) { c.SudoPasswordFile = passwordIn(t, password) })
+			want := strings.Join(awkwardWords, "|") + "|in!\\'put"
+			for _, sudo := range []bool{false, true} {
+				out, err := h.Run(t.Context(), Cmd{
+					Argv: append([]string{"sh", "-c", `printf '%s|' "$@"; cat`, "sh"}, awkwardWords...), Stdin: strings.NewReader(`in!\'put`), Sudo: sudo,
+				})
+				if err != nil || string(out) != want {
+					t.Errorf("sudo=%v: got %q, %v, want %q", sudo, out, err, want)
+				}
+			}
+		})
+	}
+}
+
+var awkwardWords = []string{"", "a b", "'", `"`, `\`, "$HOME", "`id`", "!!", "~", "*", "a\nb", "%s", "ü", "#", "{a,b}", "(id)", "^"}
 
 func TestLoginShellRefuses(t *testing.T) {
 	s := startServer(t, func(s *server) { s.shell = []string{"/bin/sh", "-c", "echo This account is not available; exit 1"} })
@@ -110,13 +202,16 @@ func TestLoginShellRefuses(t *testing.T) {
 
 // A child left in the background keeps stdout open; the command is over all the same.
 func TestBackgroundChild(t *testing.T) {
-	h := startServer(t, nil).host(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	out, err := h.Script(ctx, Script{Text: "echo before; sleep 60 & exit 0"})
-	if err != nil || string(out) != "before\n" {
-		t.Errorf("got %q, %v", out, err)
-	}
+	eachSudoWay(t, func(t *testing.T, _ *server, h *Host) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for _, sudo := range []bool{false, true} {
+			out, err := h.Script(ctx, Script{Text: "echo before; sleep 60 & exit 0", Sudo: sudo})
+			if err != nil || string(out) != "before\n" {
+				t.Errorf("sudo=%v: got %q, %v", sudo, out, err)
+			}
+		}
+	})
 }
 
 func TestLargeOutputIsWhole(t *testing.T) {
@@ -128,30 +223,42 @@ func TestLargeOutputIsWhole(t *testing.T) {
 }
 
 func TestContextEndsRemoteProcess(t *testing.T) {
-	for name, sudo := range map[string]bool{"plain": false, "sudo": true} {
-		t.Run(name, func(t *testing.T) {
-			s := startServer(t, nil)
-			h := s.host(t, nil)
-			pidFile := filepath.Join(s.dir, "pid")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			why := errors.New("operator said stop")
-			done := make(chan error)
-			go func() {
-				// The grandchild in its own session escapes signals to the process group.
-				_, err := h.Script(ctx, Script{Text: `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 300' "$1"; :`, Args: []string{pidFile}, Sudo: sudo})
-				done <- err
-			}()
-			waitFor(t, "the process", func() bool { _, err := os.Stat(pidFile); return err == nil })
-			cancel(why)
-			if err := <-done; !errors.Is(err, why) {
-				t.Errorf("got %v, want the cause", err)
-			}
-			pid, err := os.ReadFile(pidFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			waitFor(t, "the end of the process", func() bool { return ended(strings.TrimSpace(string(pid))) })
-		})
+	t.Run("plain", func(t *testing.T) {
+		s := startServer(t, nil)
+		endsTree(t, s, s.host(t, nil), false)
+	})
+	eachSudoWay(t, func(t *testing.T, s *server, h *Host) { endsTree(t, s, h, true) })
+}
+
+// endsTree checks that with the context all processes of a script end, those as well that escape signals to the
+// process group by a session of their own, and those that do not care about SIGTERM.
+func endsTree(t *testing.T, s *server, h *Host, sudo bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("operator said stop")
+	done := make(chan error)
+	go func() {
+		_, err := h.Script(ctx, Script{Sudo: sudo, Args: []string{s.dir}, Text: `
+setsid sh -c 'echo $$ >"$0/new.mild"; mv "$0/new.mild" "$0/mild.pid"; exec sleep 300' "$1" &
+setsid sh -c 'trap "" TERM; echo $$ >"$0/new.deaf"; mv "$0/new.deaf" "$0/deaf.pid"; while :; do sleep 300; done' "$1"
+:`})
+		done <- err
+	}()
+	pids := func() []string {
+		files, _ := filepath.Glob(filepath.Join(s.dir, "*.pid"))
+		return files
+	}
+	waitFor(t, "the processes", func() bool { return len(pids()) == 2 })
+	cancel(why)
+	if err := <-done; !errors.Is(err, why) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	for _, file := range pids() {
+		pid, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the end of "+filepath.Base(file), func() bool { return ended(strings.TrimSpace(string(pid))) })
 	}
 }
 
