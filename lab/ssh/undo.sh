@@ -1,7 +1,7 @@
 # Undoes what node.sh did. No arguments.
 systemctl disable --quiet --now lab-noexec lab-ipv6
 umount /var/tmp
-mount -o remount,exec,suid,dev /tmp
+mount -o remount,exec,nosuid,nodev /tmp
 ip -6 address flush dev eth0
 sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
 rm /etc/systemd/system/lab-noexec.service /etc/systemd/system/lab-ipv6.service /usr/lib/lab/lab-noexec /usr/lib/lab/lab-ipv6
