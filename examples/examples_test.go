@@ -40,6 +40,7 @@ func TestShapes(t *testing.T) {
 		{"single-node.yaml", 1, 0, 1},
 		{"small.yaml", 1, 1, 1},
 		{"three-control-planes.yaml", 3, 4, 2},
+		{"bastion.yaml", 1, 2, 1},
 	}
 	for _, tt := range tests {
 		data, err := os.ReadFile(tt.file)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -40,7 +41,6 @@ func TestReach(t *testing.T) {
 			}},
 		{"without a configuration a hop's user is the host's", config.SSH{User: "ops", Jump: []config.Hop{{Address: "a"}, {User: "u", Address: "b"}}},
 			hosts.Config{User: "ops", Jump: []hosts.Config{{Address: "a", User: "ops"}, {Address: "b", User: "u"}}}},
-		{"no hops, whatever the configuration says", config.SSH{Jump: []config.Hop{}, Config: config.DefaultConfig}, hosts.Config{SSHConfig: hosts.OpenSSHDefault, Jump: []hosts.Config{}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,6 +50,20 @@ func TestReach(t *testing.T) {
 				t.Errorf("configuration (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// An empty list of hops is a word of its own: OpenSSH's configuration is not asked for the way.
+func TestNoHops(t *testing.T) {
+	s := newStand(t)
+	s.note("ssh_config", "Host *\n  ProxyJump 127.0.0.1:1\n")
+	s.ssh.Config = filepath.Join(s.fake, "ssh_config")
+	if err := s.open(config.Worker).host("w-1").Connect(t.Context()); !errors.Is(err, hosts.ErrUnreachable) {
+		t.Errorf("with what the configuration says: error is %v", err)
+	}
+	s.ssh.Jump = []config.Hop{}
+	if err := s.open(config.Worker).host("w-1").Connect(t.Context()); err != nil {
+		t.Errorf("without hops: %v", err)
 	}
 }
 
