@@ -3,7 +3,7 @@
 // A [Host] is one machine. It connects at first use, checks the host key strictly against known_hosts, and
 // connects again after a lost connection. [Host.Run] and [Host.Script] run short work; [Host.RunUnit] runs
 // work that must not be cut, as a transient systemd unit that outlives the connection and this process;
-// [Host.ReadFile], [Host.WriteFile] and [Host.Upload] move files; [Host.DialContext] reaches ports of the host.
+// [Host.ReadFile], [Host.WriteFile] and [Host.Upload] move files; [Host.DialContext] and [Host.Relay] reach ports of it.
 //
 // Every call takes a context and has a limit of its own. A call that ends early ends the remote process as
 // well, detached units excepted. Files appear whole under their final name or not at all. A unit is never

@@ -40,7 +40,10 @@ sum=$(sha256sum <"$tmp") || exit
 [ "${sum%% *}" = "$3" ] || { echo "sha256 is ${sum%% *}, not $3" >&2; exit 65; }
 chown 0:0 "$tmp" && chmod "$2" "$tmp" && sync "$tmp" && mv -fT "$tmp" "$1" && sync "$dir" || exit
 trap - EXIT
-if [ -d /sys/fs/selinux/booleans ] && command -v restorecon >/dev/null; then restorecon "$1"; fi`
+if [ -d "$selinux/booleans" ] && command -v restorecon >/dev/null; then restorecon "$1"; fi`
+
+// installing prepares a script that ends with installText.
+func (h *Host) installing(text string) string { return "selinux=" + Quote(h.tune.selinuxDir) + text }
 
 // tempText picks a temporary name in the directory of "$1" and removes the file unless it was moved away.
 const tempText = `
@@ -62,7 +65,7 @@ func (h *Host) WriteFile(ctx context.Context, path string, data []byte, mode fs.
 	}
 	sum := sha256.Sum256(data)
 	_, err := h.exec(ctx, request{
-		label: "write " + path, text: writeText, stdin: bytes.NewReader(data), privileged: true,
+		label: "write " + path, text: h.installing(writeText), stdin: bytes.NewReader(data), privileged: true,
 		args: []string{path, octal(mode), hex.EncodeToString(sum[:])},
 	})
 	return checksumError(err)

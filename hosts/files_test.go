@@ -73,6 +73,40 @@ func TestWriteFileCut(t *testing.T) {
 	checkOnly(t, s.dir, "f", "key", "known_hosts")
 }
 
+// Where SELinux is on, a file that came by renaming gets the label of its new place.
+func TestLabels(t *testing.T) {
+	s := startServer(t, nil)
+	h := s.host(t, nil)
+	bin := t.TempDir()
+	said := filepath.Join(s.fake, "restorecon")
+	restorecon := "#!/bin/sh\ncat \"$1\" >/dev/null && echo \"$1\" >>" + Quote(said) + "\n"
+	if err := os.WriteFile(filepath.Join(bin, "restorecon"), []byte(restorecon), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.tune.searchPath = bin + ":" + h.tune.searchPath
+	h.tune.selinuxDir = filepath.Join(s.dir, "selinux")
+	local, _ := randomFile(t, 100)
+	written, uploaded := filepath.Join(s.dir, "written"), filepath.Join(s.dir, "uploaded")
+	for _, on := range []bool{false, true} {
+		if on {
+			if err := os.MkdirAll(filepath.Join(h.tune.selinuxDir, "booleans"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := h.WriteFile(t.Context(), written, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(uploaded)
+		if err := h.Upload(t.Context(), local, uploaded, 0o600, "", nil); err != nil {
+			t.Fatal(err)
+		}
+		if !on {
+			wantAbsent(t, said)
+		}
+	}
+	checkFile(t, said, written+"\n"+uploaded+"\n", 0o644)
+}
+
 func checkFile(t *testing.T, path, want string, mode fs.FileMode) {
 	t.Helper()
 	got, err := os.ReadFile(path)

@@ -94,6 +94,7 @@ type tuning struct {
 	sudoLimit      time.Duration // for sudo to ask for the password, and to begin with it
 	sudoSilence    time.Duration // after which an unfinished line of sudo is a question
 	stateDir       string        // where the host keeps what is ours
+	selinuxDir     string        // there, SELinux shows itself when it is on
 	searchPath     string
 	environment    []string // NAME=value, for programs on the host
 }
@@ -139,6 +140,7 @@ func newHost(n *Network, c Config) *Host {
 			sudoLimit:      30 * time.Second,
 			sudoSilence:    2 * time.Second,
 			stateDir:       "/var/lib/kuberung",
+			selinuxDir:     "/sys/fs/selinux",
 			searchPath:     searchPath,
 		},
 	}

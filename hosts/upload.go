@@ -94,7 +94,7 @@ func (u *upload) attempt(ctx context.Context) error {
 	if err := h.send(ctx, u.src, u.size, u.arrived, u.progress); err != nil {
 		return fmt.Errorf("upload %s to %s: %w", u.remote, h.cfg.Name, err)
 	}
-	_, err = u.script(ctx, adoptText, u.arrived)
+	_, err = u.script(ctx, h.installing(adoptText), u.arrived)
 	return checksumError(err)
 }
 
