@@ -36,7 +36,8 @@ type Config struct {
 	// it from then on. False: an unknown key is an error.
 	AcceptNew bool
 	// Jump is the way to the host: the first hop is dialled from here, each next one through the one before. A
-	// hop's own Jump and Sudo mean nothing. Hosts of one Network share the connections of equal hops.
+	// hop's own Jump and Sudo mean nothing. Hosts of one Network share the connections of equal hops. Nil: what
+	// SSHConfig says, if there is one; not nil and empty: none.
 	Jump []Config
 	// SSHConfig is a file in the form of ssh_config(5) that fills what is empty here; "default": OpenSSH's own
 	// files; empty: none is read. What stands here wins.

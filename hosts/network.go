@@ -73,7 +73,10 @@ func (n *Network) hop(way []Config, first dialFunc) *Host {
 	if last.Dial == nil {
 		last.Dial = first
 	}
-	last.Jump = way[:len(way)-1]
+	last.Jump = nil // the first hop goes its own way, if ssh_config has one
+	if len(way) > 1 {
+		last.Jump = way[:len(way)-1]
+	}
 	var id []string
 	for _, c := range way {
 		id = append(id, c.identity())

@@ -167,7 +167,7 @@ func (s settings) fill(ctx context.Context, c Config) (Config, error) {
 	if err := s.fillFiles(&c, name); err != nil {
 		return c, err
 	}
-	if len(c.Jump) == 0 && c.Dial == nil {
+	if c.Jump == nil && c.Dial == nil {
 		return c, s.fillJump(ctx, &c)
 	}
 	return c, nil
@@ -178,10 +178,12 @@ func (s settings) fillFiles(c *Config, name string) error {
 	expand := tokens(*c, name)
 	var err error
 	if len(c.KeyFiles) == 0 && len(c.CertificateFiles) == 0 {
-		if c.KeyFiles, err = s.existing("identityfile", expand); err != nil {
+		if c.CertificateFiles, err = s.existing("certificatefile", expand); err != nil {
 			return err
 		}
-		if c.CertificateFiles, err = s.existing("certificatefile", expand); err != nil {
+	}
+	if len(c.KeyFiles) == 0 {
+		if c.KeyFiles, err = s.existing("identityfile", expand); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type check struct {
 // the hosts, then the cluster, then what a drain would meet.
 var checks = []check{
 	{"host-reachable", hostReachable},
+	{"host-keys-known", hostKeysKnown},
 	{"host-is-node", hostIsNode},
 	{"machine-ids-unique", machineIDsUnique},
 	{"systemd-present", systemdPresent},

@@ -23,6 +23,16 @@ func hostReachable(c *config.Cluster, f Facts) []Finding {
 	return found
 }
 
+// hostKeysKnown tells of host keys that this run has taken on trust, as the cluster file asked for.
+func hostKeysKnown(_ *config.Cluster, f Facts) []Finding {
+	var found []Finding
+	for _, key := range f.NewHostKeys {
+		found = append(found, warn("known_hosts", "was new: "+key,
+			"compare it with ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub on the host's console; from now on another key is refused"))
+	}
+	return found
+}
+
 // reachFix says what to do about a host that could not be asked, in the words of the cluster file.
 func reachFix(h config.Host, err error) string {
 	where := ""

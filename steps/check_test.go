@@ -184,6 +184,12 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+func TestNewHostKeys(t *testing.T) {
+	finds{"recorded", func(_ *config.Cluster, f *Facts) {
+		f.NewHostKeys = []string{"bastion: ssh-ed25519 SHA256:x, recorded in /home/ops/.ssh/known_hosts"}
+	}, []string{"warn  | host-keys-known | known_hosts | was new: bastion: ssh-ed25519 SHA256:x, recorded in /home/ops/.ssh/known_hosts"}}.run(t)
+}
+
 func TestCertificates(t *testing.T) {
 	const day = 24 * time.Hour
 	until := func(ca bool, left ...time.Duration) hosts.CertificateFile {

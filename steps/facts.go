@@ -13,6 +13,8 @@ type Facts struct {
 	Artifacts Artifacts       // what there is to install for it
 	Cluster   ClusterFacts    // from the API
 	Hosts     map[string]Host // by inventory name
+
+	NewHostKeys []string // SSH host keys that were recorded in this run, each with its host and file
 }
 
 // Host is what was observed of one host of the cluster file.

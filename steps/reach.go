@@ -19,8 +19,8 @@ func reach(h config.Host) hosts.Config {
 	c.Name, c.Address, c.Port, c.User = h.Name, h.Address, h.SSH.Port, h.SSH.User
 	c.Sudo, c.SudoPasswordFile = h.SSH.Sudo, h.SSH.SudoPasswordFile
 	c.Relay = h.SSH.Tunnel == config.Relay
-	if h.SSH.Jump != nil && len(h.SSH.Jump) == 0 {
-		c.Dial = (&net.Dialer{}).DialContext // else OpenSSH's configuration would be asked for the way
+	if h.SSH.Jump != nil {
+		c.Jump = []hosts.Config{} // else OpenSSH's configuration would be asked for the way
 	}
 	for _, hop := range h.SSH.Jump {
 		c.Jump = append(c.Jump, reachHop(h.SSH, hop))

@@ -244,6 +244,7 @@ func (s *Session) Observe(ctx context.Context) Facts {
 		f.Hosts[h.Name] = seen
 	})
 	wg.Wait()
+	f.NewHostKeys = s.network.Accepted()
 	if err := s.connectAPI(ctx, f.Hosts); err != nil {
 		f.Cluster.Err = err
 		return f
