@@ -49,7 +49,7 @@ func (c *call) run(ctx context.Context, s *session) ([]byte, error) {
 		*c.req.span = span{<-c.sent, began}
 	}
 	if c.pass != nil && !c.started() {
-		return nil, c.host.neverStarted(c.req, e, c.stdout.all(), c.talk.clean(c.stderr.all()))
+		return nil, c.host.neverStarted(c.req, e, c.stdout.all(), c.talk.clean(c.stderr.all()), true)
 	}
 	return c.host.result(c.req, e, c.stdout, c.stderr)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -118,8 +117,11 @@ func (c *call) mute(said []byte) error {
 	if words := lastWords(string(c.talk.clean(said)), 400); words != "" {
 		text += "; it said: " + words
 	}
-	return &refusedError{errors.New("no answer"), text}
+	return &refusedError{ErrSudo, text}
 }
 
-// clean takes our own words out of what sudo said.
-func (d *dialog) clean(said []byte) []byte { return bytes.ReplaceAll(said, []byte(d.prompt()), nil) }
+// clean takes our own words out of what sudo said: the prompt, and the command that it may name.
+func (d *dialog) clean(said []byte) []byte {
+	said = bytes.ReplaceAll(said, []byte(d.prompt()), nil)
+	return bytes.ReplaceAll(said, []byte(d.shell()), []byte("…"))
+}

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,24 @@ func TestDialog(t *testing.T) {
 		}
 		if got := hold(testDialog(), bytewise...); !slices.Equal(got, c.want) {
 			t.Errorf("%s, byte by byte: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What a password would do that reached the shell: nothing.
+func TestDialogShellTakesOnlyOurLine(t *testing.T) {
+	d := newDialog()
+	for line, want := range map[string]string{
+		d.key() + `echo "ran $((1 + 1))"`: "ran 2\n",
+		"echo ran":                        "",
+		"":                                "",
+	} {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", d.shell())
+		cmd.Stdin = strings.NewReader(line + "\n")
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if out, err := cmd.Output(); err != nil || string(out) != want || said.String() != d.ready()+"\n" {
+			t.Errorf("%q: got %q, %q, %v, want %q", line, out, said.String(), err, want)
 		}
 	}
 }

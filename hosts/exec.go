@@ -26,9 +26,8 @@ type span struct{ sent, began time.Time }
 // searchPath is the same on every host and for everybody, whatever the login's is.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin"
 
-// What a host's first shell reads, line by line: how it becomes root ([way.line]), if the request needs that; the preface; the script.
-
-// lines are the preface and the script.
+// lines are what a shell on the host reads to run a request: the preface and the script. To become root by sudo it
+// reads another one first, see [call.first].
 func (h *Host) lines(r request, nonce string) string {
 	return h.preface(r) + oneLine(h.script(r, nonce))
 }
@@ -107,7 +106,7 @@ func (h *Host) result(r request, e exit, stdout, stderr *output) ([]byte, error)
 	_, out, started := stdout.framed()
 	_, errs, _ := stderr.framed()
 	if !started {
-		return nil, h.neverStarted(r, e, out, errs)
+		return nil, h.neverStarted(r, e, out, errs, false)
 	}
 	if e.code == 0 && e.signal == "" {
 		return out, nil
@@ -118,14 +117,15 @@ func (h *Host) result(r request, e exit, stdout, stderr *output) ([]byte, error)
 	return out, &ExitError{Host: h.cfg.Name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: string(errs)}
 }
 
-// neverStarted explains an exit before our first line: sudo or the login shell stood in the way.
-func (h *Host) neverStarted(r request, e exit, stdout, stderr []byte) error {
+// neverStarted explains an exit before our first line: sudo, which may have been told a password, or the login shell
+// stood in the way.
+func (h *Host) neverStarted(r request, e exit, stdout, stderr []byte, password bool) error {
 	said := string(bytes.TrimSpace(stderr))
 	if said == "" {
 		said = string(bytes.TrimSpace(stdout))
 	}
 	if r.privileged && h.usesSudo() {
-		if err := h.sudoError(e, said); err != nil {
+		if err := h.sudoError(e, said, password); err != nil {
 			return err
 		}
 	}

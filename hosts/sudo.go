@@ -86,7 +86,7 @@ func (c *call) learn(err error) (again bool) {
 		return whole
 	case errors.Is(err, ErrSudoPassword):
 		c.pass.refuse(err)
-		return whole && c.host.barred() == nil
+		return c.pass != nil && whole && c.host.barred() == nil
 	}
 	return false
 }
@@ -149,11 +149,11 @@ func (e *refusedError) Error() string   { return e.text }
 func (e *refusedError) Unwrap() []error { return []error{ErrSudo, e.kind} }
 
 // sudoError explains an exit of sudo before it ran anything; nil if it was not sudo that stood in the way.
-func (h *Host) sudoError(e exit, said string) error {
+func (h *Host) sudoError(e exit, said string, password bool) error {
 	on := "sudo on " + h.cfg.Name
 	for _, w := range sudoWords {
 		switch {
-		case !w.words.MatchString(said):
+		case !w.words.MatchString(said), w.kind == ErrSudoPassword && !password:
 			continue
 		case w.kind == ErrSudoPassword:
 			return h.wrongPassword()
