@@ -88,7 +88,7 @@ func (s *sshSite) refusals(ctx context.Context) error {
 		says []string
 	}{
 		{"no-forwarding", with("  tunnel: relay\n", ""), []string{"cp-1", "forward", "tunnel: relay", "kubeconfig"}},
-		{"wrong-password", with(s.path("sudo-password"), wrong), []string{"cp-1", "worker-1", "sudo on cp-1 refuses the password"}},
+		{"wrong-password", with(s.path("sudo-password"), wrong), []string{"cp-1", "worker-1", "refuses the password of deploy", wrong}},
 		{"unknown-bastion", with(s.path("known_hosts"), s.path("known_hosts-without-bastions")), []string{bastions[0].Address, "known_hosts"}},
 	} {
 		if err := s.refused(ctx, c.name, c.edit, c.says); err != nil {

@@ -27,11 +27,11 @@ may csh 'NOPASSWD: ALL' '!use_pty'
 account zsh /bin/zsh
 may zsh 'NOPASSWD: ALL'
 account pass /bin/bash
-may pass ALL timestamp_timeout=0
+may pass ALL timestamp_timeout=0 lecture=always
 account pty /bin/bash
 may pty 'NOPASSWD: ALL' requiretty use_pty
 account ptypass /usr/bin/fish
-may ptypass ALL requiretty use_pty 'passprompt="Enter the secret of %p: "'
+may ptypass ALL requiretty use_pty passprompt_override 'passprompt="[%h] password for %p: "'
 account nosudo /bin/bash
 account noisy /bin/bash
 may noisy 'NOPASSWD: ALL'
