@@ -4,17 +4,10 @@ package hosts_test
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -144,15 +137,6 @@ func exitCodesArrive(t *testing.T, _ labHost, h *hosts.Host) {
 	})
 }
 
-// noise is data of every byte value, the same for a seed.
-func noise(seed uint64, size int) []byte {
-	var key [32]byte
-	key[0] = byte(seed)
-	data := make([]byte, size)
-	rand.NewChaCha8(key).Read(data)
-	return data
-}
-
 func stdinArrives(t *testing.T, _ labHost, h *hosts.Host) {
 	want := noise(1, 1<<20)
 	both(t, func(t *testing.T, sudo bool) {
@@ -172,62 +156,6 @@ func bigOutputArrives(t *testing.T, _ labHost, h *hosts.Host) {
 		out, err := h.Run(t.Context(), hosts.Cmd{Argv: []string{"cat", "/etc/lab/big"}, Sudo: sudo})
 		same(t, out, want, err)
 	})
-}
-
-func filesArrive(t *testing.T, box labHost, h *hosts.Host) {
-	want := noise(3, 100<<10)
-	const path = "/etc/lab/secret file"
-	for _, mode := range []fs.FileMode{0o600, 0o444, 0o755 | fs.ModeSetuid} {
-		if err := h.WriteFile(t.Context(), path, want, mode); err != nil {
-			t.Fatal(err)
-		}
-		octal := fmt.Sprintf("%o", mode.Perm())
-		if mode&fs.ModeSetuid != 0 {
-			octal = "4" + octal
-		}
-		if got := box.on(t, `stat -c '%a %u:%g' "$1"`, path); got != octal+" 0:0\n" {
-			t.Errorf("written as %q, want %s and root's", got, octal)
-		}
-	}
-	if err := h.WriteFile(t.Context(), path, want, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := h.ReadFile(t.Context(), path)
-	same(t, got, want, err)
-	if _, err := h.ReadFile(t.Context(), path+"-absent"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an absent file gave %v", err)
-	}
-}
-
-func uploadArrives(t *testing.T, box labHost, h *hosts.Host) {
-	data := noise(rand.Uint64(), 20<<20)
-	data[0] = byte(rand.Int()) // not the file of the user before
-	local := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(local, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const remote = "/usr/lib/lab/new folder/program"
-	t.Cleanup(func() { box.on(t, `rm -r "${1%/*}"`, remote) })
-	var sent int64
-	if err := h.Upload(t.Context(), local, remote, 0o755, "", func(n int64) { sent = n }); err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(data)
-	want := hex.EncodeToString(sum[:]) + " 755 0:0 755 0:0\n"
-	got := box.on(t, `set -- "$(sha256sum <"$1")" "$1"; echo "${1%% *} $(stat -c '%a %u:%g' "$2") $(stat -c '%a %u:%g' "${2%/*}")"`, remote)
-	if got != want {
-		t.Errorf("arrived as %q, want %q", got, want)
-	}
-	if sent != int64(len(data)) {
-		t.Errorf("told of %d bytes, want %d", sent, len(data))
-	}
-	sent = 0
-	if err := h.Upload(t.Context(), local, remote, 0o755, "", func(n int64) { sent = n }); err != nil || sent != 0 {
-		t.Errorf("an unchanged file: %d bytes sent, %v", sent, err)
-	}
-	if left := box.on(t, "find /var/lib/kuberung/incoming '/usr/lib/lab/new folder' -type f ! -name program"); left != "" {
-		t.Errorf("left behind: %s", left)
-	}
 }
 
 func unitRuns(t *testing.T, box labHost, h *hosts.Host) {
@@ -306,53 +234,4 @@ func greets(t *testing.T, h *hosts.Host) {
 	if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {
 		t.Errorf("a deadline that has passed gave %v", err)
 	}
-}
-
-// sleeper is an argument of sleep by which its process can be told from all others.
-func sleeper() string { return fmt.Sprintf("4%09d", rand.Uint32()%1e9) }
-
-func endKillsTree(t *testing.T, box labHost, h *hosts.Host) {
-	both(t, func(t *testing.T, sudo bool) {
-		mark := sleeper()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := h.Script(ctx, hosts.Script{Text: `sh -c 'sleep "$1"; :' sh "$1" & sleep "$1"`, Args: []string{mark}, Sudo: sudo})
-			done <- err
-		}()
-		running := func() (string, bool) {
-			out, _ := box.try(`pgrep -f "$1" -a | grep -v pgrep`, "^sleep "+mark)
-			return out, strings.Count(out, "\n") == 2
-		}
-		eventually(t, "both processes run", 30*time.Second, func() (string, bool) {
-			if len(done) > 0 {
-				t.Fatalf("the call ended at once: %v", <-done)
-			}
-			return running()
-		})
-		cancel()
-		began := time.Now()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("the call gave %v", err)
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("the call ended %v after its context", took)
-		}
-		eventually(t, "the tree is gone", 10*time.Second, func() (string, bool) { out, _ := running(); return out, out == "" })
-	})
-}
-
-func backgroundChild(t *testing.T, box labHost, h *hosts.Host) {
-	both(t, func(t *testing.T, sudo bool) {
-		mark := sleeper()
-		t.Cleanup(func() { _, _ = box.try(`pkill -f "$1"`, "^sleep "+mark) })
-		began := time.Now()
-		out, err := h.Script(t.Context(), hosts.Script{Text: `sleep "$1" & echo done`, Args: []string{mark}, Sudo: sudo})
-		if err != nil || string(out) != "done\n" {
-			t.Errorf("Script = %q, %v", out, err)
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("it took %v: the child was waited for", took)
-		}
-	})
 }

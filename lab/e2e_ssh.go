@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,43 @@ func overSSH(ctx context.Context, b *bed) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.checks(ctx), climb(ctx, b))
+	return errors.Join(b.checks(ctx), climb(ctx, b), site.passwordHidden(ctx))
+}
+
+// passwordHidden checks that sudo's password stands nowhere that a run writes to: neither in what the tool printed and
+// recorded, nor in the journals of the nodes and in what it keeps there.
+func (s *sshSite) passwordHidden(ctx context.Context) error {
+	secret, _, _ := strings.Cut(s.passwords["deploy"], " ")
+	var errs []error
+	for _, root := range []string{s.data, s.bed.dir} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				if path == s.dir {
+					return fs.SkipDir // it was given there
+				}
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if strings.Contains(string(text), secret) {
+				errs = append(errs, fmt.Errorf("%s holds the password of sudo", path))
+			}
+			return err
+		})
+		errs = append(errs, err)
+	}
+	for _, h := range s.nodes {
+		out, err := s.sh(ctx, h, "journalctl --no-pager --quiet; find /var/lib/kuberung -type f -size -1M -exec cat {} +")
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case !strings.Contains(out, "deploy : ") || strings.Contains(out, secret):
+			errs = append(errs, fmt.Errorf("%s: journal or records hold the password of sudo, or no word of sudo at all", h.Name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // testHosts runs the tests of package hosts that need the site.
