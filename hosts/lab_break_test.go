@@ -3,6 +3,7 @@
 package hosts_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -137,7 +138,11 @@ func startUnit(t *testing.T, machine labHost, h *hosts.Host, seconds int) (name 
 		out, _ := machine.try(`systemctl is-active "$1"`, "kuberung-"+name+".service")
 		return out, out == "active\n"
 	})
-	t.Cleanup(func() { _ = h.ForgetUnit(within(t, time.Minute), name) })
+	t.Cleanup(func() { // the context of the test is over by then
+		if err := h.ForgetUnit(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+		}
+	})
 	return name, ended
 }
 
