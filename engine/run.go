@@ -13,6 +13,9 @@ import (
 type Options[F any] struct {
 	// Observe reads the facts that the steps of one target decide on. It must have a limit of its own.
 	Observe func(ctx context.Context, target string) (F, error)
+	// Enter is asked before the facts of a lane are read, and gives what is called when the lane has ended,
+	// however it did. An error keeps the lane from starting. May be nil.
+	Enter func(ctx context.Context, target string) (leave func(), err error)
 	// Emit gets every event. It is never called concurrently.
 	Emit func(Event)
 	// Stop, when closed, ends the run in good order: no further lane starts, and a lane goes no
@@ -113,10 +116,17 @@ func joined(errs []error) error {
 	return errors.Join(kept...)
 }
 
-// lane runs one lane. A panic outside of its steps, in a need, ends it like any failure.
+// lane runs one lane, once it may. A panic outside of its steps, in a need, ends it like any failure.
 func (r *runner[F]) lane(ctx context.Context, stage string, l Lane[F]) error {
 	ended := false
 	err := protect(func() error {
+		if r.Enter != nil {
+			leave, err := r.Enter(ctx, l.Target)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
 		err := r.walk(ctx, stage, l)
 		ended = true
 		return err
