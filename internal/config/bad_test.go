@@ -25,7 +25,7 @@ var bad = []struct{ name, file, want string }{
 
 	{"unknown key, near", minimal + "worker: {batch: 1}\n", "5:1: worker is not a known key, did you mean workers?"},
 	{"unknown key, other case", minimal + "drain:\n  delete_local_data: []\n", "6:3: drain.delete_local_data is not a known key, did you mean deleteLocalData?"},
-	{"unknown key, far", minimal + "workers: {parallelism: 2}\n", "5:11: workers.parallelism is not a known key; known here: batch"},
+	{"unknown key, far", minimal + "workers: {parallelism: 2}\n", "5:11: workers.parallelism is not a known key; known here: batch, climb"},
 	{"unknown key in a host", "artifacts: a\nssh: {user: ops}\nhosts:\n- name: a\n  adress: a\n  address: a\n  role: control-plane\n", "5:3: hosts[0].adress is not a known key, did you mean address?"},
 	{"merge key", minimal + "drain:\n  <<: {timeout: 1m}\n", "6:3: drain: merging with << is not supported, write the keys out"},
 	{"duplicate key", minimal + "workers: {batch: 2}\nworkers: {batch: 3}\n", "6:1: workers is given twice, first at c.yaml:5:1"},
@@ -37,6 +37,7 @@ var bad = []struct{ name, file, want string }{
 	{"list for a number", minimal + "workers: {batch: [1]}\n", "5:18: workers.batch must be a whole number, got a list"},
 	{"no number", minimal + "workers: {batch: }\n", "5:18: workers.batch must be a whole number, got nothing"},
 	{"batch of none", minimal + "workers: {batch: 0}\n", "5:18: workers.batch must be at least 1, got 0"},
+	{"a climb there is not", minimal + "workers: {climb: twice}\n", `5:18: workers.climb must be each-rung or once, got "twice"`},
 	{"text for a section", minimal + "workers: 3\n", "5:10: workers must be keys with values, got the number 3"},
 	{"text for a list", minimal + "drain: {deleteLocalData: yes}\n", `5:26: drain.deleteLocalData must be a list, got the text "yes"`},
 	{"true for a list", minimal + "drain: {deleteLocalData: true}\n", "5:26: drain.deleteLocalData must be a list, got true"},

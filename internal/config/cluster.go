@@ -21,7 +21,7 @@ func defaults(file string) *Cluster {
 	return &Cluster{
 		File:    file,
 		Name:    strings.TrimSuffix(base, filepath.Ext(base)),
-		Workers: Workers{Batch: 1},
+		Workers: Workers{Batch: 1, Climb: EachRung},
 		Drain:   Drain{Timeout: 10 * time.Minute},
 		Kubeadm: Kubeadm{CertificateRenewal: true},
 		Timeouts: Timeouts{
@@ -51,7 +51,10 @@ func (r *reader) cluster(data []byte) *Cluster {
 		{"kubeconfig", r.localFile(&c.Kubeconfig, exists)},
 		{"ssh", r.ssh(&access)},
 		{"hosts", r.hosts(&c.Hosts, &access)},
-		{"workers", r.section(field{"batch", r.number(&c.Workers.Batch, 1, math.MaxInt)})},
+		{"workers", r.section(
+			field{"batch", r.number(&c.Workers.Batch, 1, math.MaxInt)},
+			field{"climb", r.text(&c.Workers.Climb, isClimb)},
+		)},
 		{"drain", r.section(
 			field{"timeout", r.duration(&c.Drain.Timeout)},
 			field{"deleteLocalData", r.texts(&c.Drain.DeleteLocalData, isConsent)},

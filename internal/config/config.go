@@ -87,10 +87,17 @@ const (
 	Relay   = "relay"   // a program on the host does
 )
 
-// Workers says how many workers are taken out of service together.
+// Workers says how many workers are taken out of service together, and how often on the way up.
 type Workers struct {
-	Batch int // at least 1, the default
+	Batch int    // at least 1, the default
+	Climb string // EachRung, the default, or Once
 }
+
+// The ways of workers over several minors.
+const (
+	EachRung = "each-rung" // with the control plane, one minor at a time
+	Once     = "once"      // straight to the last minor, as late as the version skew policy lets them
+)
 
 // Drain says how nodes are emptied. A drain removes managed pods without local data; each list
 // widens that to the pods it names as "namespace/name", or to all with "*".

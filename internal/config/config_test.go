@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 			SSH: config.SSH{User: "ops", Config: config.DefaultConfig, Sudo: true, Tunnel: config.Forward},
 			At:  config.Position{File: "prod.yaml", Line: 4, Column: 5},
 		}},
-		Workers:  config.Workers{Batch: 1},
+		Workers:  config.Workers{Batch: 1, Climb: config.EachRung},
 		Drain:    config.Drain{Timeout: 10 * time.Minute},
 		Kubeadm:  config.Kubeadm{CertificateRenewal: true},
 		Timeouts: config.Timeouts{Kubeadm: 80 * time.Minute, Gate: 10 * time.Minute, Observe: 3 * time.Minute, Stage: 30 * time.Minute},
@@ -85,7 +85,7 @@ ssh:
   sudoPasswordFile: ~/.sudo
   tunnel: relay
 kubeconfig: admin.conf
-workers: {batch: 3}
+workers: {batch: 3, climb: once}
 drain:
   timeout: 1h30m
   deleteLocalData: ["shop/cache-0"]
@@ -125,7 +125,7 @@ timeouts: {kubeadm: 2h, gate: 11m, observe: 4m, stage: 45m}
 				s.Jump = []config.Hop{{User: "ops", Address: "2001:db8::1", Port: 2222}, {Address: "bastion"}, {Address: "192.0.2.1", Port: 22}}
 			})},
 		},
-		Workers: config.Workers{Batch: 3},
+		Workers: config.Workers{Batch: 3, Climb: config.Once},
 		Drain:   config.Drain{Timeout: 90 * time.Minute, DeleteLocalData: []string{"shop/cache-0"}, DeleteUnmanaged: []string{"*"}},
 		Kubeadm: config.Kubeadm{
 			IgnorePreflightErrors: []string{"Swap", "NumCPU"}, Patches: "/etc/kubernetes/patches",

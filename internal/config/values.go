@@ -175,6 +175,14 @@ func isPreflightCheck(s string) string {
 	return ""
 }
 
+// isClimb holds for a way of workers over several minors.
+func isClimb(s string) string {
+	if s != EachRung && s != Once {
+		return fmt.Sprintf("must be %s or %s, got %q", EachRung, Once, s)
+	}
+	return ""
+}
+
 // isHostPath holds for an absolute path on a host.
 func isHostPath(s string) string {
 	if !strings.HasPrefix(s, "/") {
