@@ -113,17 +113,17 @@ BASH_ENV=$FAKE/rc ENV=$FAKE/rc SUDO_UID=7 "BASH_FUNC_cat%%=() { echo function; }
 
 func TestEnvironmentIsClean(t *testing.T) {
 	s := startServer(t, func(s *server) {
-		s.shell = []string{"/bin/bash", "-c", `exec env ` + strings.ReplaceAll(hostile, "\n", " ") + ` /bin/sh -c "$0" 2>/dev/null`}
+		s.shell = []string{"/bin/bash", "-c", `umask 077; exec env ` + strings.ReplaceAll(hostile, "\n", " ") + ` /bin/sh -c "$0" 2>/dev/null`}
 	})
 	s.fakes(t, map[string]string{"rc": "echo rc; echo rc >&2; PATH=/absent\n"})
 	h := s.host(t, nil)
-	fixed := []string{"FAKE=" + s.fake, "LC_ALL=C", "PATH=" + h.tune.searchPath, "PWD=/"}
+	fixed := []string{"FAKE=" + s.fake, "LC_ALL=C", "PATH=" + h.tune.searchPath, "PWD=/", "umask=0022"}
 	uid := fmt.Sprint(os.Getuid())
 	for sudo, more := range map[bool][]string{
 		false: {"HOME=/home/ops", "LOGNAME=ops", "USER=ops"},
 		true:  {"HOME=/root", "LOGNAME=root", "USER=root", "SUDO_GID=" + fmt.Sprint(os.Getgid()), "SUDO_UID=" + uid},
 	} {
-		out, err := h.Script(t.Context(), Script{Text: "env; umask >&2", Sudo: sudo})
+		out, err := h.Script(t.Context(), Script{Text: "env; echo umask=$(umask)", Sudo: sudo})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func endsTree(t *testing.T, s *server, h *Host, sudo bool) {
 	done := make(chan error)
 	go func() {
 		_, err := h.Script(ctx, Script{Sudo: sudo, Args: []string{s.dir}, Text: `
-setsid sh -c 'echo $$ >"$0/new.mild"; mv "$0/new.mild" "$0/mild.pid"; exec sleep 300' "$1" &
+setsid sh -c 'trap "echo >$0/asked; exit" TERM; echo $$ >"$0/new.mild"; mv "$0/new.mild" "$0/mild.pid"; sleep 300 & wait' "$1" &
 setsid sh -c 'trap "" TERM; echo $$ >"$0/new.deaf"; mv "$0/new.deaf" "$0/deaf.pid"; while :; do sleep 300; done' "$1"
 :`})
 		done <- err
@@ -259,6 +259,9 @@ setsid sh -c 'trap "" TERM; echo $$ >"$0/new.deaf"; mv "$0/new.deaf" "$0/deaf.pi
 			t.Fatal(err)
 		}
 		waitFor(t, "the end of "+filepath.Base(file), func() bool { return ended(strings.TrimSpace(string(pid))) })
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "asked")); err != nil {
+		t.Errorf("what would have ended by itself was not asked to: %v", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func (c *call) learn(err error) (again bool) {
 		return whole
 	case errors.Is(err, ErrSudoPassword):
 		c.pass.refuse(err)
-		return c.pass != nil && whole && c.host.barred() == nil
+		return whole && c.host.barred() == nil
 	}
 	return false
 }
