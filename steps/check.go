@@ -60,7 +60,39 @@ func Check(c *config.Cluster, f Facts) []Finding {
 			found = append(found, finding)
 		}
 	}
+	found = append(found, foundAhead(c, f, found)...)
 	sort.SliceStable(found, func(i, j int) bool { return found[i].Block && !found[j].Block })
+	return found
+}
+
+// ahead are the checks whose answer can be known for the rungs that come later.
+var ahead = map[string]bool{"versions-in-skew": true, "disk-space": true, "etcd-may-move": true}
+
+// foundAhead gives what will stand in the way of a later rung, as far as that can be known before the first.
+func foundAhead(c *config.Cluster, f Facts, now []Finding) []Finding {
+	if f.Cluster.Err != nil || len(asked(c, f)) < len(c.Hosts) {
+		return nil
+	}
+	told := map[string]bool{}
+	for _, finding := range now {
+		told[finding.Check+finding.Text] = true
+	}
+	var found []Finding
+	for i, rung := range Climb(c, f, nil) {
+		for _, k := range checks {
+			if i == 0 || !ahead[k.name] {
+				continue
+			}
+			for _, finding := range k.look(c, rung.Facts) {
+				if told[k.name+finding.Text] {
+					continue
+				}
+				told[k.name+finding.Text] = true
+				finding.Check, finding.Text = k.name, "when it is time for "+rung.To+": "+finding.Text
+				found = append(found, finding)
+			}
+		}
+	}
 	return found
 }
 

@@ -54,79 +54,6 @@ func nodesListed(c *config.Cluster, f Facts) []Finding {
 	return found
 }
 
-// targetReachable holds the rule that kubeadm moves by one minor at most, and never back.
-// https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/
-func targetReachable(c *config.Cluster, f Facts) []Finding {
-	want, ok := minorOf(f.Target)
-	if !ok || f.Cluster.Err != nil {
-		return nil
-	}
-	versions := map[string]string{"kubeadm-config": f.Cluster.KubeadmVersion}
-	for _, h := range controlPlanes(c) {
-		if v := f.Hosts[h.Name].APIVersion; v != "" {
-			versions["the API server of "+h.Name] = v
-		}
-	}
-	for _, name := range sorted(f.Cluster.Nodes) {
-		versions["the kubelet of "+name] = f.Cluster.Nodes[name].Kubelet
-	}
-	var found []Finding
-	at := c.TargetAt.String()
-	for _, who := range sorted(versions) {
-		if older(f.Target, versions[who]) {
-			found = append(found, block(at, fmt.Sprintf("target %s is older than %s, which is %s", f.Target, who, versions[who]),
-				"choose a target that is not older than anything that runs"))
-		}
-	}
-	if is, ok := minorOf(f.Cluster.KubeadmVersion); ok && want > is+1 {
-		found = append(found, block(at, fmt.Sprintf("target %s is %d minors above the cluster's %s; only one at a time is possible", f.Target, want-is, f.Cluster.KubeadmVersion),
-			fmt.Sprintf("move to a v1.%d release first", is+1)))
-	}
-	return found
-}
-
-// versionsInSkew holds the published skew policy for what runs now and for the target: kubelets at
-// most three minors behind an API server, and never ahead of one.
-// https://kubernetes.io/releases/version-skew-policy/
-func versionsInSkew(c *config.Cluster, f Facts) []Finding {
-	want, ok := minorOf(f.Target)
-	if !ok || f.Cluster.Err != nil {
-		return nil
-	}
-	var found []Finding
-	for _, name := range sorted(f.Cluster.Nodes) {
-		v := f.Cluster.Nodes[name].Kubelet
-		minor, ok := minorOf(v)
-		if !ok {
-			found = append(found, block(wholeCluster, fmt.Sprintf("node %s reports kubelet %q, which is no version", name, v), "look at the node"))
-			continue
-		}
-		if minor < want-3 {
-			found = append(found, block(wholeCluster, fmt.Sprintf("the kubelet of %s is %s, more than three minors behind %s", name, v, f.Target),
-				"move that node first"))
-		}
-		for _, h := range controlPlanes(c) {
-			seen := f.Hosts[h.Name]
-			if api, ok := minorOf(seen.APIVersion); ok && minor > api {
-				found = append(found, newerKubelet(c, f, name, v, h.Name))
-			}
-		}
-	}
-	return found
-}
-
-// newerKubelet is a kubelet ahead of an API server. The kubelet of a control plane talks to its own, so
-// beside another's it is only what this run will mend.
-func newerKubelet(c *config.Cluster, f Facts, node, version, host string) Finding {
-	text := fmt.Sprintf("the kubelet of %s (%s) is newer than the API server of %s (%s)", node, version, host, f.Hosts[host].APIVersion)
-	for _, h := range controlPlanes(c) {
-		if f.NodeName(h.Name) == node && h.Name != host {
-			return warn(wholeCluster, text, "nothing: the control planes that are behind come first")
-		}
-	}
-	return block(wholeCluster, text, "bring all API servers to the kubelet's minor first")
-}
-
 func nodesReady(_ *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, name := range sorted(f.Cluster.Nodes) {
@@ -206,11 +133,11 @@ func workloadsReady(_ *config.Cluster, f Facts) []Finding {
 	return found
 }
 
-// toDrain lists the hosts that the way to the target drains.
+// toDrain lists the hosts that this rung drains.
 func toDrain(c *config.Cluster, f Facts) []config.Host {
 	var found []config.Host
 	for _, h := range asked(c, f) {
-		if f.Cluster.Err == nil && (needsKubelet(f, h.Name) != "" || needsRestart(f, h.Name) != "") {
+		if f.Cluster.Err == nil && waits(c, f, h) == "" && (needsKubelet(f, h.Name) != "" || needsRestart(f, h.Name) != "") {
 			found = append(found, h)
 		}
 	}
@@ -243,52 +170,6 @@ func budgetsAllow(c *config.Cluster, f Facts) []Finding {
 			found = append(found, warn(place(h), "a drain would have to wait: "+now,
 				fmt.Sprintf("let the workload recover; a drain waits up to %s", c.Drain.Timeout)))
 		}
-	}
-	return found
-}
-
-// imagesNeeded are the images that kubeadm will start or a health check may need.
-func imagesNeeded(c ClusterFacts) []string {
-	needed := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "pause"}
-	if c.ProxyImage != "" {
-		needed = append(needed, "kube-proxy")
-	}
-	if c.CoreDNSImage != "" {
-		needed = append(needed, "coredns")
-	}
-	return needed
-}
-
-func artifactsPresent(c *config.Cluster, f Facts) []Finding {
-	if f.Cluster.Err == nil && len(Plan(c, f, nil)) == 0 {
-		return nil // nothing will be installed
-	}
-	var found []Finding
-	at := c.ArtifactsAt.String()
-	for _, p := range f.Artifacts.Problems {
-		found = append(found, block(at, p, "put the files of "+f.Target+" there, with their SHA256SUMS"))
-	}
-	if len(found) > 0 {
-		return found
-	}
-	lacking := map[string]bool{}
-	for _, h := range asked(c, f) {
-		seen := f.Hosts[h.Name]
-		for _, name := range []string{"kubeadm", "kubelet"} {
-			if art, have := f.Artifacts.Binary(seen.Arch, name); !have {
-				lacking[name+" for linux-"+seen.Arch] = true
-			} else if art.Size == 0 {
-				lacking[name+" for linux-"+seen.Arch+" (it is empty)"] = true
-			}
-		}
-		for _, image := range imagesNeeded(f.Cluster) {
-			if f.Artifacts.Image(seen.Arch, image) == "" {
-				lacking["image "+image+" for linux-"+seen.Arch] = true
-			}
-		}
-	}
-	for _, what := range sorted(lacking) {
-		found = append(found, block(at, fmt.Sprintf("%s lacks %s", f.Artifacts.Version, what), "add it, and its line in SHA256SUMS"))
 	}
 	return found
 }

@@ -127,7 +127,7 @@ func diskSpace(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
 	for _, h := range asked(c, f) {
 		seen := f.Hosts[h.Name]
-		need := roomNeeded(f, seen)
+		need := roomNeeded(f, seen, waits(c, f, h) == "")
 		want, free := map[string]int64{}, map[string]int64{}
 		for _, d := range seen.Free {
 			want[d.Mount] += need[d.Path]
@@ -148,11 +148,11 @@ func diskSpace(c *config.Cluster, f Facts) []Finding {
 	return found
 }
 
-// roomNeeded gives bytes by path, of the paths that the host was asked for.
-func roomNeeded(f Facts, h Host) map[string]int64 {
+// roomNeeded gives bytes by path, of the paths that the host was asked for. A host that waits gets no programs.
+func roomNeeded(f Facts, h Host, moves bool) map[string]int64 {
 	need := map[string]int64{}
 	for _, a := range staging(f, h) {
-		if a.Images == nil && !h.Staged[a.stagedAt(f.Target)] {
+		if moves && a.Images == nil && !h.Staged[a.stagedAt(f.Target)] {
 			need["/var/lib"] += 2 * a.Size                    // staged, and the old one kept
 			need[path.Dir(h.Binaries[a.Name].Path)] += a.Size // the new one beside the old for a moment
 		}

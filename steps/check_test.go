@@ -273,16 +273,10 @@ func TestChecksOfTheCluster(t *testing.T) {
 			f.host("w-1", func(h *Host) { *h = Host{Err: hosts.ErrAuth} })
 		}, []string{"block | host-reachable | w-1 (prod.yaml:7:5) | authentication refused"}},
 
-		{"two minors up", func(c *config.Cluster, f *Facts) {
+		{"two minors up, and nothing for the one between", func(c *config.Cluster, f *Facts) {
 			c.Target, f.Target, f.Artifacts = "v1.37.2", "v1.37.2", files("v1.37.2")
 		},
-			[]string{"block | target-reachable | prod.yaml:2:9 | target v1.37.2 is 2 minors above the cluster's v1.35.4; only one at a time is possible"}},
-		{"two minors up by a flag", func(c *config.Cluster, f *Facts) {
-			if err := c.SetTarget("v1.37.2"); err != nil {
-				panic(err)
-			}
-			f.Target, f.Artifacts = "v1.37.2", files("v1.37.2")
-		}, []string{"block | target-reachable | --to | target v1.37.2 is 2 minors above the cluster's v1.35.4; only one at a time is possible"}},
+			[]string{"block | artifacts-present | prod.yaml:3:12 | the way from v1.35.4 to v1.37.2 leads over v1.36: kubeadm moves one minor at a time, and there is no whole v1.36 release"}},
 		{"older than everything", func(c *config.Cluster, f *Facts) {
 			c.Target, f.Target, f.Artifacts = "v1.35.3", "v1.35.3", files("v1.35.3")
 		},
@@ -313,7 +307,9 @@ func TestChecksOfTheCluster(t *testing.T) {
 		{"a newer patch is no skew", kubelet("w-1", "v1.35.9"), nil},
 		{"a kubelet three minors behind", kubelet("w-1", "v1.33.9"), nil},
 		{"a kubelet four minors behind", kubelet("w-1", "v1.32.9"),
-			[]string{"block | versions-in-skew | cluster | the kubelet of node-of-w-1 is v1.32.9, more than three minors behind v1.36.3"}},
+			[]string{"block | versions-in-skew | cluster | the kubelet of node-of-w-1 is v1.32.9, more than three minors behind v1.36.3",
+				"block | versions-in-skew | w-1 (prod.yaml:7:5) | it would go from v1.32.9 to v1.36.3 over v1.33, and what that minor's kubeadm changes on a node is not known here",
+				"block | artifacts-present | prod.yaml:3:12 | the way from v1.35.4 to v1.36.3 leads over v1.35: kubeadm moves one minor at a time, and there is no whole v1.35 release that is not older than v1.35.4"}},
 		{"a kubelet without a version", kubelet("w-1", "unknown"),
 			[]string{`block | versions-in-skew | cluster | node node-of-w-1 reports kubelet "unknown", which is no version`}},
 

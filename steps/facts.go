@@ -9,8 +9,9 @@ import (
 // Facts is what was observed of a cluster and its hosts: plain data, from which plans, checks and
 // reasons are computed without asking anybody again.
 type Facts struct {
-	Target    string          // version to reach: "v1.36.3"
+	Target    string          // version to reach in this rung: "v1.36.3"
 	Artifacts Artifacts       // what there is to install for it
+	Shelf     []Artifacts     // what there is for the other rungs of a climb
 	Cluster   ClusterFacts    // from the API
 	Hosts     map[string]Host // by inventory name
 
@@ -29,6 +30,7 @@ type Host struct {
 
 	Binaries map[string]Binary // kubeadm, kubelet, kubectl, crictl, where found; the kubelet is the one its unit starts
 	Units    []string          // detached runs that are at work: "kubeadm-apply-v1.36.3"
+	Instance bool              // kubeadm's instance-config.yaml is there
 	CRI      string            // endpoint of the container runtime: "unix:///run/…"
 	Missing  []string          // commands that kuberung needs on a host and that are not there
 	Staged   map[string]bool   // staged files, by path

@@ -20,6 +20,15 @@ func kubeadmUnits(role, target string) []string {
 	return []string{nodeUnit(target)}
 }
 
+// unitsOf are the units of several versions.
+func unitsOf(role string, versions []string) []string {
+	var units []string
+	for _, v := range versions {
+		units = append(units, kubeadmUnits(role, v)...)
+	}
+	return units
+}
+
 // unfinished says why a run of kubeadm has to be looked at again: it is still going, was cut off, or failed.
 func unfinished(unit string, r hosts.Record) string {
 	switch {

@@ -22,7 +22,7 @@ import (
 var observeScript string
 
 // queryOf is what is asked of a host in one round trip.
-func queryOf(role, target string) hosts.Query {
+func queryOf(role string, versions []string) hosts.Query {
 	return hosts.Query{
 		Disks: []string{"/var/lib", "/etc/kubernetes", "/usr/bin", "/usr/local/bin", "/opt/bin", "/var/lib/containerd"},
 		Programs: []hosts.ProgramQuery{
@@ -34,14 +34,14 @@ func queryOf(role, target string) hosts.Query {
 		},
 		Units:        []string{"kubelet.service", "containerd.service"},
 		Certificates: certificateQueries(),
-		Records:      kubeadmUnits(role, target),
+		Records:      unitsOf(role, versions),
 		More:         observeScript, Args: []string{stageDir},
 	}
 }
 
 // observeHost reads one host. What could not be read is Err of the result.
 func (s *Session) observeHost(ctx context.Context, c config.Host) Host {
-	facts, err := s.host(c.Name).Facts(ctx, queryOf(c.Role, s.Cluster.Target))
+	facts, err := s.host(c.Name).Facts(ctx, queryOf(c.Role, s.releases()))
 	if err != nil {
 		return Host{Name: c.Name, Role: c.Role, Address: c.Address, Err: err}
 	}
@@ -59,6 +59,7 @@ func understand(f hosts.Facts) Host {
 		Missing:   strings.Fields(f.More["missing"]),
 		Binaries:  binariesOf(f),
 		CRI:       "unix:///run/containerd/containerd.sock",
+		Instance:  strings.TrimSpace(f.More["instance"]) != "",
 		Staged:    set(strings.Fields(f.More["staged"])),
 		Units:     f.Running,
 		Images:    set(strings.Fields(f.More["images"])),

@@ -28,6 +28,9 @@ part cri
 sed -n 's/^ *"*containerRuntimeEndpoint"*: *//p' /var/lib/kubelet/instance-config.yaml 2>/dev/null
 sed -n 's/.*--container-runtime-endpoint=\([^" ]*\).*/\1/p' /var/lib/kubelet/kubeadm-flags.env 2>/dev/null
 
+part instance
+[ ! -e /var/lib/kubelet/instance-config.yaml ] || echo there
+
 part staged
 find "$1" -type f 2>/dev/null
 

@@ -132,6 +132,7 @@ func TestObserveScript(t *testing.T) {
 		NodeName: "control-plane-a.example.org", // not what hostname says
 		Arch:     "amd64",
 		Binaries: map[string]Binary{},
+		Instance: true,
 		CRI:      "unix:///run/other.sock",
 		Missing:  []string{},
 		Staged:   map[string]bool{m.root + stageDir + "/v1.36.3/kubelet.0123456789abcdef": true},

@@ -15,9 +15,9 @@ type (
 // wholeCluster is the target of steps that belong to no host.
 const wholeCluster = "cluster"
 
-// Plan gives the way from what was observed to the target: what is left of one rung, in its order.
-// It is pure: the session is only kept for the steps, and may be nil where none of them will run.
-// A cluster that has arrived gives an empty plan.
+// Plan gives the way from what was observed to the version that the facts are pointed at: what is left of one rung, in
+// its order. Climb has the rungs after it. It is pure: the session is only kept for the steps, and may be nil where none
+// of them will run. A cluster that has arrived gives an empty plan.
 func Plan(c *config.Cluster, f Facts, s *Session) engine.Plan[Facts] {
 	cps, kubelets, nodes := controlPlaneLanes(c, f, s), kubeletLanes(c, f, s), workerLanes(c, f, s)
 	p := plan{
@@ -144,16 +144,16 @@ func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	return lanes
 }
 
-// workerLanes moves the workers. kubeadm comes after the drain: an old kubelet that happens to
+// workerLanes moves the workers that do not wait for a later rung. kubeadm comes after the drain: an old kubelet that happens to
 // restart must not read the new configuration while pods still run on it.
 func workerLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	var lanes []lane
-	for _, h := range workers(c) {
+	for _, h := range moving(c, f) {
 		lanes = append(lanes, lane{
 			Target: h.Name,
 			Open: []step{AwaitControlPlanes(s, true), AwaitEndpoints(s, h.Name),
 				Cordon(s, h.Name), DrainNode(s, h.Name)},
-			Work: []step{InstallKubeadm(s, h.Name, needsNodeConfig), UpgradeNode(s, h.Name),
+			Work: []step{InstallKubeadm(s, h.Name, needsNodeConfig), CarryChanges(s, h.Name), UpgradeNode(s, h.Name),
 				InstallKubelet(s, h.Name), RestartKubelet(s, h.Name)},
 			Close: []step{AwaitNode(s, h.Name, f), RemoveStaged(s, h.Name), Uncordon(s, h.Name),
 				AwaitWorkloads(s, f)},

@@ -86,7 +86,7 @@ func (s *Session) awaitUnits(ctx context.Context, log engine.Logf) error {
 		log(format, args...)
 	}
 	s.eachHost(func(h config.Host) {
-		for _, unit := range kubeadmUnits(h.Role, s.Cluster.Target) {
+		for _, unit := range unitsOf(h.Role, s.releases()) {
 			record, err := s.host(h.Name).UnitRecord(ctx, unit)
 			if err != nil {
 				return

@@ -29,8 +29,9 @@ type Session struct {
 	hosts   map[string]*hosts.Host
 
 	mu        sync.Mutex
-	artifacts *Artifacts
-	endpoints []endpoint // API servers, in the order of the cluster file
+	artifacts map[string]Artifacts // by version
+	versions  []string             // that a rung may lead to
+	endpoints []endpoint           // API servers, in the order of the cluster file
 	client    kubernetes.Interface
 	transport *failover
 	admin     *tls.Config
@@ -210,17 +211,6 @@ func (s *Session) etcdAccess() (etcdbackup.Access, []etcdbackup.Endpoint) {
 	return etcdbackup.Access{TLS: s.etcdTLS, Dial: dial}, endpoints
 }
 
-// loadArtifacts reads and verifies the artifacts once a session.
-func (s *Session) loadArtifacts() Artifacts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.artifacts == nil {
-		a := LoadArtifacts(s.Cluster.Artifacts, s.Cluster.Target)
-		s.artifacts = &a
-	}
-	return *s.artifacts
-}
-
 // eachHost runs f for all hosts at once and waits for all.
 func (s *Session) eachHost(f func(config.Host)) {
 	var wg sync.WaitGroup
@@ -236,7 +226,7 @@ func (s *Session) Observe(ctx context.Context) Facts {
 	f := Facts{Target: s.Cluster.Target, Hosts: map[string]Host{}}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	wg.Go(func() { f.Artifacts = s.loadArtifacts() })
+	wg.Go(func() { f.Artifacts = s.loadArtifacts(f.Target) })
 	s.eachHost(func(h config.Host) {
 		seen := s.observeHost(ctx, h)
 		mu.Lock()
@@ -252,6 +242,8 @@ func (s *Session) Observe(ctx context.Context) Facts {
 	s.observeAPIServers(ctx, f.Hosts)
 	f.Cluster = s.observeCluster(ctx)
 	if f.Cluster.Err == nil {
+		f.Shelf = s.loadShelf(f)
+		f = aim(s.Cluster, f)
 		s.observeForPlan(ctx, &f)
 	}
 	s.mu.Lock()
