@@ -27,6 +27,7 @@ type failover struct {
 	endpoints []endpoint // the one that answered last comes first
 	via       map[string]string
 	transport http.RoundTripper
+	ahead     time.Duration // the clock of the API server that answered last, against ours
 }
 
 // attemptLimit is how long one API server may take. An API server without etcd holds requests for
@@ -156,6 +157,7 @@ func (f *failover) try(req *http.Request, e endpoint) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
+	f.tell(response)
 	response.Body = &body{response.Body, cancel}
 	return response, nil
 }

@@ -25,6 +25,9 @@ var transient = map[string]bool{
 // waits for what that run left going: a kubeadm that is still at work on a host, then static pods that
 // restart. What does not settle within the limit is in the facts, for the checks to tell.
 func (s *Session) ObserveSettled(ctx context.Context, log engine.Logf) (Facts, error) {
+	if err := s.hostsFree(ctx); err != nil {
+		return Facts{}, err
+	}
 	if err := s.awaitUnits(ctx, log); err != nil {
 		return Facts{}, err
 	}
@@ -40,7 +43,7 @@ func (s *Session) ObserveSettled(ctx context.Context, log engine.Logf) (Facts, e
 	if ctx.Err() != nil {
 		return f, err
 	}
-	return f, nil
+	return s.underLock(ctx, f)
 }
 
 // unsettled says which finding may pass by itself; "" if there is none, or no trace of a run.

@@ -39,6 +39,7 @@ type Session struct {
 	etcdTLS   *tls.Config
 	members   []member
 	base      Facts // what the last full observation found
+	lock      *Lock // nil: nothing is to be changed, so nobody is kept out
 }
 
 // endpoint is one API server, reached through the host it runs on. Without a host, address is a kubeconfig.
@@ -83,7 +84,7 @@ func (s *Session) connectAPI(ctx context.Context, seen map[string]Host) error {
 	s.endpoints, s.members = endpointsOf(s.Cluster, seen)
 	if s.client != nil {
 		s.transport.setEndpoints(s.endpoints)
-		return nil
+		return s.completeEtcd(ctx)
 	}
 	var errs []error
 	for _, e := range s.endpoints {
@@ -139,6 +140,23 @@ func (s *Session) readCredentials(ctx context.Context, name string) error {
 	}
 	s.etcdTLS, err = readEtcdTLS(ctx, h)
 	return err
+}
+
+// completeEtcd reads the certificate for etcd if a member is known only now: the control plane that was asked first
+// may not have had one at the time.
+func (s *Session) completeEtcd(ctx context.Context) error {
+	if s.etcdTLS != nil || len(s.members) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, m := range s.members {
+		var err error
+		if s.etcdTLS, err = readEtcdTLS(ctx, s.host(m.host)); err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", m.host, err))
+	}
+	return errors.Join(errs...)
 }
 
 // readEtcdTLS reads the certificate that kubeadm makes for etcd's health checks; without etcd's own
