@@ -57,10 +57,16 @@ func (e endpoint) owner() string {
 type member struct{ host, address string }
 
 // Open prepares a session. It does no I/O. Secrets that nothing holds are asked for with ask; nil: nobody is there.
-func Open(c *config.Cluster, ask hosts.Ask) *Session {
+func Open(c *config.Cluster, ask hosts.Ask) *Session { return OpenThrough(c, ask, nil) }
+
+// OpenThrough is Open where connections to the hosts, or to the first hop before them, are made by dial; nil: by a
+// net.Dialer.
+func OpenThrough(c *config.Cluster, ask hosts.Ask, dial dialFunc) *Session {
 	s := &Session{Cluster: c, network: hosts.NewNetwork(ask), hosts: map[string]*hosts.Host{}}
 	for _, h := range c.Hosts {
-		s.hosts[h.Name] = s.network.Host(reach(h))
+		way := reach(h)
+		way.Dial = dial
+		s.hosts[h.Name] = s.network.Host(way)
 	}
 	return s
 }
