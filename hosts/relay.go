@@ -60,6 +60,7 @@ type relay struct {
 	connected chan struct{} // closed when the program says so
 	said      chan struct{} // closed at the end of standard error
 
+	kill   func()        // ends the program by force
 	gone   chan struct{} // closed when the program has ended
 	status exit          // read after gone
 	known  bool          // there was a status
@@ -75,6 +76,8 @@ func (h *Host) startRelay(ctx context.Context, s *session, req request) (*relay,
 		session: s, host: h, req: req, frame: &output{nonce: nonce, stir: stir}, stderr: &output{nonce: nonce, stir: stir},
 		framed: make(chan struct{}), connected: make(chan struct{}), said: make(chan struct{}), gone: make(chan struct{}),
 	}
+	beyond := context.WithoutCancel(ctx) // a relay lives longer than the call that made it
+	r.kill = func() { h.end(beyond, s, r.frame, false) }
 	if err := s.ask(ctx, "exec", text(loader)); err != nil {
 		return nil, err
 	}
@@ -219,7 +222,7 @@ func (r *relay) Close() error {
 		select {
 		case <-r.gone:
 		default:
-			r.host.end(context.Background(), r.session, r.frame, false)
+			r.kill()
 		}
 		r.session.Close()
 	})

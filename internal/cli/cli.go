@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kuberung/kuberung/hosts"
+	"github.com/kuberung/kuberung/internal/ui"
 )
 
 // Process is what a command gets from the process it runs in.
@@ -36,7 +37,7 @@ func Run(ctx context.Context, args []string, p Process) int {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
 	t := &terminal{open: p.Terminal, stop: p.Stop}
-	p.Out, p.Err, p.ask = t.beside(p.Out), t.beside(p.Err), t.ask
+	p.Out, p.Err, p.ask = ui.Plain(t.beside(p.Out)), ui.Plain(t.beside(p.Err)), t.ask
 
 	app := &cli.App{
 		Name:      "kuberung",
