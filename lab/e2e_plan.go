@@ -13,11 +13,14 @@ import (
 	"time"
 )
 
-// toolPlan is what `kuberung plan --output json` prints.
+// toolPlan is what `kuberung plan --output json` prints. A run keeps one rung of it.
 type toolPlan struct {
-	Schema   int         `json:"schema"`
-	From, To string      // versions with a leading v
-	Stages   []toolStage `json:"stages"`
+	Schema   int    `json:"schema"`
+	From, To string // versions with a leading v
+	Rungs    []struct {
+		Stages []toolStage `json:"stages"`
+	} `json:"rungs"`
+	Stages []toolStage `json:"-"` // of all rungs, in order
 }
 
 type toolStage struct {
@@ -51,8 +54,11 @@ func readPlan(text string) (toolPlan, error) {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return p, fmt.Errorf("the plan is not JSON: %w", err)
 	}
-	if p.Schema != 1 || p.Stages == nil {
-		return p, fmt.Errorf("the plan has schema %d and stages %v, want schema 1 and a list", p.Schema, p.Stages)
+	if p.Schema != 2 || p.Rungs == nil {
+		return p, fmt.Errorf("the plan has schema %d and rungs %v, want schema 2 and a list", p.Schema, p.Rungs)
+	}
+	for _, rung := range p.Rungs {
+		p.Stages = append(p.Stages, rung.Stages...)
 	}
 	return p, nil
 }

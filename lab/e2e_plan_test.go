@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-const samplePlan = `{"schema":1,"from":"v1.35.4","to":"v1.36.3","stages":[
+const samplePlan = `{"schema":2,"from":"v1.35.4","to":"v1.36.3","rungs":[{"stages":[
 	{"name":"snapshot","width":1,"lanes":[{"target":"cluster","steps":[{"name":"take-snapshot"}]}]},
-	{"name":"control plane","width":1,"lanes":[{"target":"cp-1","steps":[{"name":"install-kubeadm"},{"name":"upgrade-control-plane"}]}]}]}`
+	{"name":"control plane","width":1,"lanes":[{"target":"cp-1","steps":[{"name":"install-kubeadm"},{"name":"upgrade-control-plane"}]}]}]}]}`
 
 const sampleEvents = `{"schema":1,"time":"2026-01-01T00:00:00.000Z","kind":"started","stage":"snapshot"}
 {"schema":1,"time":"2026-01-01T00:00:00.000Z","kind":"started","stage":"snapshot","target":"cluster"}
@@ -110,12 +110,12 @@ func TestReadEvents(t *testing.T) {
 }
 
 func TestReadPlanRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, text := range []string{"", "{}", `{"schema":2,"stages":[]}`, `{"schema":1}`} {
+	for _, text := range []string{"", "{}", `{"schema":1,"stages":[]}`, `{"schema":2}`} {
 		if _, err := readPlan(text); err == nil {
 			t.Errorf("%q was taken for a plan", text)
 		}
 	}
-	if plan, err := readPlan(`{"schema":1,"stages":[]}`); err != nil || len(plan.planned()) != 0 {
+	if plan, err := readPlan(`{"schema":2,"rungs":[]}`); err != nil || len(plan.planned()) != 0 {
 		t.Errorf("an empty plan: %v, %v", plan, err)
 	}
 }

@@ -207,17 +207,20 @@ func needsCordon(f Facts, host string) string {
 
 // needsStaging says which files are not on the host yet.
 func needsStaging(f Facts, host string) string {
-	h := f.Hosts[host]
-	missing, size := 0, int64(0)
-	for _, a := range staging(f, h) {
-		if a.Images == nil && !h.Staged[a.stagedAt(f.Target)] {
-			missing, size = missing+1, size+a.Size
-		}
-	}
-	if missing == 0 {
+	missing, size := missingPrograms(f, f.Hosts[host])
+	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d programs (%s) are not on it", missing, mebibytes(size))
+	return fmt.Sprintf("%d programs (%s) are not on it", len(missing), mebibytes(size))
+}
+
+func missingPrograms(f Facts, h Host) (missing []Artifact, size int64) {
+	for _, a := range staging(f, h) {
+		if a.Images == nil && !h.Staged[a.stagedAt(f.Target)] {
+			missing, size = append(missing, a), size+a.Size
+		}
+	}
+	return missing, size
 }
 
 // needsImages says which images the host's runtime does not hold yet.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +19,7 @@ func planCommand(p Process) *cli.Command {
 			writeFindings(p.Err, v.found)
 			return &exitError{codeCheck, errBlocked}
 		}
-		doc := newPlanDocument(v.facts, steps.Plan(v.cluster, v.facts, nil)) // no step of it will run
+		doc := newPlanDocument(v.cluster.Target, v.facts, steps.Climb(v.cluster, v.facts, nil)) // no step of it will run
 		if v.inJSON {
 			return writeJSON(p.Out, doc)
 		}
@@ -28,27 +29,53 @@ func planCommand(p Process) *cli.Command {
 	})
 }
 
-// planDocument is a plan as `kuberung plan --output json` prints it and a run keeps it.
+// planDocument is a climb as `kuberung plan --output json` prints it, and one rung of it as a run keeps it.
 type planDocument struct {
-	Schema int    `json:"schema"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-	engine.Outline
+	Schema  int                 `json:"schema"`
+	From    string              `json:"from"`
+	To      string              `json:"to"`
+	Seconds int                 `json:"seconds"` // rough
+	Rungs   []steps.RungOutline `json:"rungs"`
 }
 
-func newPlanDocument(f steps.Facts, p engine.Plan[steps.Facts]) planDocument {
-	return planDocument{Schema: 1, From: f.Cluster.KubeadmVersion, To: f.Target, Outline: p.Outline(f)}
+func newPlanDocument(target string, f steps.Facts, climb []steps.Rung) planDocument {
+	doc := planDocument{Schema: 2, From: f.Cluster.KubeadmVersion, To: target, Rungs: []steps.RungOutline{}}
+	for _, r := range climb {
+		doc.add(r.Outline())
+	}
+	return doc
 }
 
-// write prints the plan for people.
+func (d *planDocument) add(r steps.RungOutline) {
+	d.Rungs, d.Seconds = append(d.Rungs, r), d.Seconds+r.Seconds
+}
+
+// write prints the climb for people.
 func (d planDocument) write(w io.Writer, cluster string) {
-	if len(d.Stages) == 0 {
+	switch len(d.Rungs) {
+	case 0:
 		fmt.Fprintf(w, "%s is at %s: nothing to do.\n", cluster, d.To)
 		return
+	case 1:
+		fmt.Fprintf(w, "%s: %s -> %s, %s\n", cluster, d.From, d.To, about(d.Seconds))
+	default:
+		fmt.Fprintf(w, "%s: %s -> %s in %d rungs, %s\n", cluster, d.From, d.To, len(d.Rungs), about(d.Seconds))
 	}
-	fmt.Fprintf(w, "%s: %s -> %s\n", cluster, d.From, d.To)
-	for _, stage := range d.Stages {
-		fmt.Fprintf(w, "\n%s%s\n", stage.Name, width(stage))
+	for i, rung := range d.Rungs {
+		if len(d.Rungs) > 1 {
+			fmt.Fprintf(w, "\n%s, %s\n", heading(i+1, len(d.Rungs), rung.From, rung.To), about(rung.Seconds))
+		}
+		writeRung(w, rung)
+	}
+}
+
+func heading(n, of int, from, to string) string {
+	return fmt.Sprintf("rung %d of %d: %s -> %s", n, of, from, to)
+}
+
+func writeRung(w io.Writer, rung steps.RungOutline) {
+	for _, stage := range rung.Stages {
+		fmt.Fprintf(w, "\n%s%s, %s\n", stage.Name, width(stage.OutlineStage), about(stage.Seconds))
 		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, lane := range stage.Lanes {
 			target := lane.Target
@@ -59,6 +86,32 @@ func (d planDocument) write(w io.Writer, cluster string) {
 		}
 		out.Flush()
 	}
+	if len(rung.Restarts) > 0 {
+		fmt.Fprint(w, "\nrestarts\n")
+		for _, r := range rung.Restarts {
+			fmt.Fprintf(w, "  %s: %s\n", r.What, strings.Join(r.Hosts, ", "))
+		}
+	}
+	if len(rung.Waiting) > 0 {
+		fmt.Fprint(w, "\nleft alone\n")
+		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, h := range rung.Waiting {
+			fmt.Fprintf(out, "  %s\t%s\n", h.Host, h.Why)
+		}
+		out.Flush()
+	}
+}
+
+// about says a rough time.
+func about(seconds int) string {
+	minutes := int((time.Duration(seconds)*time.Second + 30*time.Second) / time.Minute)
+	switch {
+	case minutes == 0:
+		return "less than a minute"
+	case minutes < 60:
+		return fmt.Sprintf("about %d min", minutes)
+	}
+	return fmt.Sprintf("about %d h %d min", minutes/60, minutes%60)
 }
 
 func width(stage engine.OutlineStage) string {

@@ -38,20 +38,34 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// document is a plan of three stages.
+// document is a climb of one rung with a few stages.
 func document() planDocument {
 	install := engine.OutlineStep{Name: "install-kubelet", Does: "replace kubelet", Why: "kubelet is v1.35.4"}
 	drain := engine.OutlineStep{Name: "drain", Does: "evict the pods & wait"}
 	lane := func(target string) engine.OutlineLane {
 		return engine.OutlineLane{Target: target, Steps: []engine.OutlineStep{drain, install}}
 	}
-	return planDocument{Schema: 1, From: "v1.35.4", To: "v1.36.3", Outline: engine.Outline{Stages: []engine.OutlineStage{
-		{Name: "snapshot", Width: 1, Lanes: []engine.OutlineLane{{Target: "cluster", Steps: []engine.OutlineStep{{Name: "take-snapshot", Does: "save etcd"}}}}},
-		{Name: "control-plane kubelets", Width: 1, Lanes: []engine.OutlineLane{lane("cp-1"), lane("control-plane-2")}},
-		{Name: "workers", Width: 5, Lanes: []engine.OutlineLane{lane("w-1"), lane("w-2")}},
-		{Name: "last", Width: 2, Lanes: []engine.OutlineLane{lane("w-3"), lane("w-4"), lane("w-5")}},
-	}}}
+	stage := func(name string, width, seconds int, lanes ...engine.OutlineLane) steps.StageOutline {
+		return steps.StageOutline{OutlineStage: engine.OutlineStage{Name: name, Width: width, Lanes: lanes}, Seconds: seconds}
+	}
+	doc := planDocument{Schema: 2, From: "v1.35.4", To: "v1.36.3"}
+	doc.add(steps.RungOutline{From: "v1.35.4", To: "v1.36.3", Seconds: 3750, Stages: []steps.StageOutline{
+		stage("snapshot", 1, 10, engine.OutlineLane{Target: "cluster", Steps: []engine.OutlineStep{{Name: "take-snapshot", Does: "save etcd"}}}),
+		stage("control-plane kubelets", 1, 140, lane("cp-1"), lane("control-plane-2")),
+		stage("workers", 5, 3600, lane("w-1"), lane("w-2")),
+		stage("last", 2, 0, lane("w-3"), lane("w-4"), lane("w-5")),
+	}, Restarts: []steps.Restart{{What: "kubelet", Hosts: []string{"cp-1", "control-plane-2"}}},
+		Waiting: []steps.Waiting{{Host: "w-6", Why: "everything on it is at v1.36.3"}}})
+	return doc
 }
+
+// climbOf is a climb of one rung, to the target of clusterFile.
+func climbOf(p engine.Plan[steps.Facts]) []steps.Rung {
+	return []steps.Rung{{From: "v1.35.4", To: "v1.36.3", Plan: p}}
+}
+
+// nobodyAsked is for runs that have nothing to ask.
+func nobodyAsked() error { return errors.New("somebody was asked") }
 
 func TestPlanDocument(t *testing.T) {
 	var text, object strings.Builder
@@ -64,7 +78,7 @@ func TestPlanDocument(t *testing.T) {
 }
 
 func TestEmptyPlanDocument(t *testing.T) {
-	doc := newPlanDocument(steps.Facts{Target: "v1.36.3", Cluster: steps.ClusterFacts{KubeadmVersion: "v1.36.3"}}, nil)
+	doc := newPlanDocument("v1.36.3", steps.Facts{Cluster: steps.ClusterFacts{KubeadmVersion: "v1.36.3"}}, nil)
 	var text, object strings.Builder
 	doc.write(&text, "prod")
 	if got, want := text.String(), "prod is at v1.36.3: nothing to do.\n"; got != want {
@@ -73,7 +87,7 @@ func TestEmptyPlanDocument(t *testing.T) {
 	if err := writeJSON(&object, doc); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"schema":1,"from":"v1.36.3","to":"v1.36.3","stages":[]}`
+	want := `{"schema":2,"from":"v1.36.3","to":"v1.36.3","seconds":0,"rungs":[]}`
 	if got := strings.Join(strings.Fields(object.String()), ""); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -133,7 +147,7 @@ func TestTheRecordOfARun(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	var out strings.Builder
-	err = run(t.Context(), Process{Out: &out, Stop: stop}, c, s, stopPlan(), document())
+	err = run(t.Context(), Process{Out: &out, Stop: stop}, c, s, climbOf(stopPlan()), nobodyAsked)
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.code != codeStopped {
 		t.Fatalf("error is %v, want exit code 4", err)
@@ -167,7 +181,9 @@ func TestTheRecordOfARun(t *testing.T) {
 	if err := json.Unmarshal([]byte(read("plan.json")), &kept); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(document(), kept); d != "" {
+	promised := planDocument{Schema: 2, From: "v1.35.4", To: "v1.36.3"}
+	promised.add(climbOf(stopPlan())[0].Outline())
+	if d := cmp.Diff(promised, kept); d != "" {
 		t.Errorf("the plan kept (-want +got):\n%s", d)
 	}
 	if log := read("log"); !strings.HasSuffix(out.String(), log) || !strings.Contains(log, "not started") {
@@ -261,7 +277,7 @@ func TestARunLooksOnceMore(t *testing.T) {
 	s := steps.Open(c, nil)
 	defer s.Close()
 	var out strings.Builder
-	err = run(t.Context(), Process{Out: &out}, c, s, nil, document())
+	err = run(t.Context(), Process{Out: &out}, c, s, climbOf(nil), nobodyAsked)
 	code, text := codeOf(err)
 	if code != codeFailed || !strings.HasPrefix(text, "every step is done, but cp-1 could not be asked once more: ") {
 		t.Errorf("got %d, %q", code, text)
@@ -299,7 +315,7 @@ func TestNoRecordNoRun(t *testing.T) {
 	}
 	s := steps.Open(c, nil)
 	defer s.Close()
-	err = run(t.Context(), Process{Out: &strings.Builder{}}, c, s, stopPlan(), document())
+	err = run(t.Context(), Process{Out: &strings.Builder{}}, c, s, climbOf(stopPlan()), nobodyAsked)
 	if err == nil || !strings.HasPrefix(err.Error(), "make the record of the run: ") {
 		t.Errorf("error is %v", err)
 	}

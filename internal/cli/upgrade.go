@@ -38,18 +38,19 @@ func upgradeCommand(p Process) *cli.Command {
 			if steps.Blocked(found) {
 				return &exitError{codeCheck, errBlocked}
 			}
-			plan := steps.Plan(cluster, facts, s)
-			doc := newPlanDocument(facts, plan)
-			doc.write(p.Out, cluster.Name)
-			if len(plan) == 0 {
+			climb := steps.Climb(cluster, facts, s)
+			newPlanDocument(cluster.Target, facts, climb).write(p.Out, cluster.Name)
+			if len(climb) == 0 {
 				return nil
 			}
-			if !c.Bool("yes") {
-				if err := confirm(c.Context, p); err != nil {
-					return err
-				}
+			ask := func() error { return confirm(c.Context, p) }
+			if c.Bool("yes") {
+				ask = func() error { return nil }
 			}
-			return run(c.Context, p, cluster, s, plan, doc)
+			if err := ask(); err != nil {
+				return err
+			}
+			return run(c.Context, p, cluster, s, climb, ask)
 		},
 	}
 }
@@ -96,22 +97,27 @@ func confirm(ctx context.Context, p Process) error {
 	return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
 }
 
-func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, plan engine.Plan[steps.Facts], doc planDocument) error {
+// run climbs: rung after rung, each but the first looked at, checked and planned anew before it begins. What was not in
+// the plan that was shown is asked for.
+func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, climb []steps.Rung, ask func() error) error {
 	began := time.Now()
-	rec, err := newRecord(cluster.Data, began, doc)
-	if err != nil {
-		return err
-	}
-	defer rec.close()
-	fmt.Fprintf(p.Out, "\nThe record of this run: %s\nCtrl-C ends it in good order; a second one at once.\n\n", rec.dir)
-	show := ui.Lines(p.Out)
-	err = engine.Run(ctx, plan, engine.Options[steps.Facts]{
-		Observe: s.ObserveTarget,
-		Stop:    p.Stop,
-		Emit:    func(e engine.Event) { show(e); rec.emit(e) },
-	})
-	if err != nil {
-		return outcome(ctx, p, cluster, s, err)
+	for n := 1; ; n++ {
+		if len(climb) > 1 || n > 1 {
+			fmt.Fprintf(p.Out, "\n%s\n", heading(n, n+len(climb)-1, climb[0].From, climb[0].To))
+		}
+		if err := runRung(ctx, p, cluster, s, climb[0]); err != nil {
+			return err
+		}
+		if climb[0].To == cluster.Target {
+			break
+		}
+		var err error
+		if climb, err = nextRungs(ctx, p, cluster, s, climb, ask); err != nil {
+			return err
+		}
+		if len(climb) == 0 {
+			break
+		}
 	}
 	if err := arrived(p, cluster, s.Observe(ctx)); err != nil {
 		return err
@@ -119,6 +125,28 @@ func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Sessi
 	fmt.Fprintf(p.Out, "\n%s is at %s, after %s.\n", cluster.Name, cluster.Target, time.Since(began).Round(time.Second))
 	for _, line := range s.Left(ctx) {
 		fmt.Fprintf(p.Out, "  %s\n", line)
+	}
+	return nil
+}
+
+// runRung runs one rung, with a record of its own.
+func runRung(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, rung steps.Rung) error {
+	doc := planDocument{Schema: 2, From: rung.From, To: rung.To}
+	doc.add(rung.Outline())
+	rec, err := newRecord(cluster.Data, time.Now(), doc)
+	if err != nil {
+		return err
+	}
+	defer rec.close()
+	fmt.Fprintf(p.Out, "\nThe record of this run: %s\nCtrl-C ends it in good order; a second one at once.\n\n", rec.dir)
+	show := ui.Lines(p.Out)
+	err = engine.Run(ctx, rung.Plan, engine.Options[steps.Facts]{
+		Observe: s.ObserveTarget,
+		Stop:    p.Stop,
+		Emit:    func(e engine.Event) { show(e); rec.emit(e) },
+	})
+	if err != nil {
+		return outcome(ctx, p, cluster, s, err)
 	}
 	return nil
 }
@@ -134,12 +162,14 @@ func arrived(p Process, cluster *config.Cluster, facts steps.Facts) error {
 	if facts.Cluster.Err != nil {
 		return fmt.Errorf("every step is done, but the cluster could not be asked once more: %w", facts.Cluster.Err)
 	}
-	if left := steps.Plan(cluster, facts, nil); len(left) > 0 {
-		newPlanDocument(facts, left).write(p.Out, cluster.Name)
-		return &exitError{codeStopped, errors.New("every planned step is done, but meanwhile there is more to do, as listed: run the same command again")}
+	if left := steps.Climb(cluster, facts, nil); len(left) > 0 {
+		newPlanDocument(cluster.Target, facts, left).write(p.Out, cluster.Name)
+		return &exitError{codeStopped, errMore}
 	}
 	return nil
 }
+
+var errMore = errors.New("every planned step is done, but meanwhile there is more to do, as listed: run the same command again")
 
 // outcome says what failed, the state things were left in, and what to type next.
 func outcome(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, err error) error {
