@@ -162,7 +162,8 @@ func (k *hostKeys) check(ctx context.Context, key ssh.PublicKey) error {
 		return fmt.Errorf("%w: %s has no entry for %s, offered was %s; compare with ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub on the host's console, then record it with: %s",
 			ErrHostKeyUnknown, strings.Join(k.files, ", "), knownhosts.Normalize(k.target), offered, keyFileType(key), k.howToRecord(key))
 	}
-	return fmt.Errorf("%w: %s, offered was %s: %w", ErrHostKeyChanged, strings.Join(k.files, ", "), offered, err)
+	return fmt.Errorf("%w: %s offers a certificate (%s) that %s does not vouch for: %w; record the right authority for it there with @cert-authority, or its plain key",
+		ErrHostKeyChanged, knownhosts.Normalize(k.target), offered, strings.Join(k.files, ", "), err)
 }
 
 // recordLimit is how long another program may hold the lock on known_hosts.

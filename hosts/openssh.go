@@ -147,7 +147,7 @@ func (s settings) fill(ctx context.Context, c Config) (Config, error) {
 	if c.Port == 0 && s.one("port") != "" {
 		port, err := strconv.ParseUint(s.one("port"), 10, 16)
 		if err != nil {
-			return c, fmt.Errorf("Port in the configuration of ssh: %w", err)
+			return c, fmt.Errorf("the port in the configuration of ssh: %w", err)
 		}
 		c.Port = int(port)
 	}

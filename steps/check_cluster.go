@@ -24,6 +24,8 @@ func apiFix(err error) string {
 		return "one of three: let sshd on the hosts forward this user's connections (AllowTcpForwarding, PermitOpen, DisableForwarding in sshd_config); " +
 			"set ssh.tunnel: relay in the cluster file, which goes through a program on the host; " +
 			"or name a kubeconfig there, if the API servers can be reached from this machine"
+	case errors.Is(err, errNobodyAsked):
+		return "see what is said of the control planes"
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
 		return "see whether /etc/kubernetes/admin.conf on the control planes is still valid: kubeadm certs check-expiration"
 	case apierrors.IsNotFound(err):

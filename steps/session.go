@@ -101,10 +101,13 @@ func (s *Session) connectAPI(ctx context.Context, seen map[string]Host) error {
 		return s.buildClient()
 	}
 	if len(errs) == 0 {
-		return errors.New("no control plane of the cluster file could be asked for its API server's address")
+		return errNobodyAsked
 	}
 	return errors.Join(errs...)
 }
+
+// errNobodyAsked: what is in the way is told of the control planes themselves.
+var errNobodyAsked = errors.New("no control plane of the cluster file could be asked for its API server's address")
 
 func endpointsOf(c *config.Cluster, seen map[string]Host) (api []endpoint, etcd []member) {
 	for _, h := range c.Hosts {
