@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+var artifacts string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "kuberung-sim-")
+	if err == nil {
+		err = WriteArtifacts(dir, "v1.35.4", "v1.36.3")
+	}
+	if err == nil {
+		err = Prepare(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	artifacts = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func TestARungOfASmallAndALargerClusterArrives(t *testing.T) {
+	for _, shape := range []Shape{
+		{ControlPlanes: 1, Workers: 1, Version: "v1.35.4", Target: "v1.36.3"},
+		{ControlPlanes: 3, Workers: 2, Version: "v1.35.4", Target: "v1.36.3"},
+	} {
+		t.Run(fmt.Sprintf("%d+%d", shape.ControlPlanes, shape.Workers), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w, err := New(t.Context(), dir, shape)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				c := w.Cluster(artifacts)
+				r := w.Upgrade(t.Context(), c, w.NewOperator())
+				if r.Err != nil {
+					t.Errorf("the run ends with %v", r.Err)
+				}
+				again := w.Upgrade(t.Context(), c, w.NewOperator())
+				if again.Err != nil || len(again.Plan.Stages) > 0 {
+					t.Errorf("a second run plans %v and ends with %v", again.Plan, again.Err)
+				}
+				if d := Differences(w.State(), w.WantState()); len(d) > 0 {
+					t.Errorf("the cluster is not where it should be:\n%s", strings.Join(d, "\n"))
+				}
+				if broken := w.Broken(); len(broken) > 0 {
+					t.Errorf("broken: %q", broken)
+				}
+				if t.Failed() {
+					for _, line := range w.Log() {
+						t.Log(line)
+					}
+					for _, e := range r.Events {
+						t.Log(e)
+					}
+				}
+			})
+		})
+	}
+}
