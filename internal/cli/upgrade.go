@@ -29,43 +29,44 @@ func upgradeCommand(p Process) *cli.Command {
 			}
 			s := steps.Open(cluster, p.ask)
 			defer s.Close()
-			facts, err := settled(c.Context, p, s)
-			if err != nil {
-				return err
-			}
-			found := steps.Check(cluster, facts)
-			writeFindings(p.Out, found)
-			if steps.Blocked(found) {
-				return &exitError{codeCheck, errBlocked}
-			}
-			climb := steps.Climb(cluster, facts, s)
-			newPlanDocument(cluster.Target, facts, climb).write(p.Out, cluster.Name)
-			if len(climb) == 0 {
-				return nil
-			}
-			ask := func() error { return confirm(c.Context, p) }
-			if c.Bool("yes") {
-				ask = func() error { return nil }
-			}
-			if err := ask(); err != nil {
-				return err
-			}
-			return run(c.Context, p, cluster, s, climb, ask)
+			return exclusively(c.Context, p, cluster, s, "upgrade to "+cluster.Target, func(p Process) error {
+				return upgrade(c, p, cluster, s)
+			})
 		},
 	}
+}
+
+// upgrade checks, shows the plan, asks and runs it.
+func upgrade(c *cli.Context, p Process, cluster *config.Cluster, s *steps.Session) error {
+	facts, err := settled(c.Context, p, s)
+	if err != nil {
+		return err
+	}
+	found := steps.Check(cluster, facts)
+	writeFindings(p.Out, found)
+	if steps.Blocked(found) {
+		return &exitError{codeCheck, errBlocked}
+	}
+	climb := steps.Climb(cluster, facts, s)
+	newPlanDocument(cluster.Target, facts, climb).write(p.Out, cluster.Name)
+	if len(climb) == 0 {
+		return nil
+	}
+	ask := func() error { return confirm(c.Context, p) }
+	if c.Bool("yes") {
+		ask = func() error { return nil }
+	}
+	if err := ask(); err != nil {
+		return err
+	}
+	return run(c.Context, p, cluster, s, climb, ask)
 }
 
 // settled observes the cluster, after whatever an earlier run left going has come to its end.
 func settled(ctx context.Context, p Process, s *steps.Session) (steps.Facts, error) {
 	ctx, cancel := stoppable(ctx, p.Stop)
 	defer cancel()
-	last := ""
-	facts, err := s.ObserveSettled(ctx, func(format string, args ...any) {
-		if line := fmt.Sprintf(format, args...); line != last {
-			fmt.Fprintf(p.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
-			last = line
-		}
-	})
+	facts, err := s.ObserveSettled(ctx, told(p.Out))
 	if ctx.Err() != nil {
 		return facts, &exitError{codeInterrupted, context.Cause(ctx)}
 	}
@@ -141,6 +142,7 @@ func runRung(ctx context.Context, p Process, cluster *config.Cluster, s *steps.S
 	fmt.Fprintf(p.Out, "\nThe record of this run: %s\nCtrl-C ends it in good order; a second one at once.\n\n", rec.dir)
 	show := ui.Lines(p.Out)
 	err = engine.Run(ctx, rung.Plan, engine.Options[steps.Facts]{
+		Enter:   s.Enter,
 		Observe: s.ObserveTarget,
 		Stop:    p.Stop,
 		Emit:    func(e engine.Event) { show(e); rec.emit(e) },
