@@ -125,7 +125,7 @@ func (l *Lock) Take(ctx context.Context) error {
 	return nil
 }
 
-// Held reports whether the lock was taken, lost or not.
+// Held reports whether the lock was taken and not released, lost or not.
 func (l *Lock) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *Lock) lose(why error) {
 func (l *Lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	tried, end, ended := l.tried, l.end, l.ended
-	l.end = nil
+	l.end, l.held = nil, false
 	l.mu.Unlock()
 	if end != nil {
 		end()

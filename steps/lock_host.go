@@ -50,22 +50,20 @@ func (l *Lock) takeHost(ctx context.Context, h *hosts.Host) error {
 	if err != nil {
 		return err
 	}
-	over := ""
 	var held *Held
 	err = poll(ctx, l.s.Cluster.Timeouts.Observe, 2*time.Second, func(ctx context.Context) (bool, error) {
-		found, err := h.TakeLock(ctx, want, over)
-		held = nil
-		if !errors.Is(err, hosts.ErrLocked) {
-			return err == nil, err
-		}
+		found, err := h.TakeLock(ctx, want, "")
 		other := heldOn(h.Name(), found)
-		if over == "" && l.gone(other.Holder) {
+		if errors.Is(err, hosts.ErrLocked) && l.gone(other.Holder) {
 			l.log("taking over the lock of %s on %s: its process %d on this machine has ended", other.Name, h.Name(), other.PID)
-			over = found.ID
-			return false, err
+			found, err = h.TakeLock(ctx, want, found.ID)
+			other = heldOn(h.Name(), found)
 		}
-		held = &other
-		return true, nil
+		if errors.Is(err, hosts.ErrLocked) {
+			held = &other
+			return true, nil
+		}
+		return err == nil, err
 	})
 	if err == nil && held != nil {
 		return fmt.Errorf("%w; wait for its end, then run the same command again", &HeldError{*held})
