@@ -306,7 +306,7 @@ func (w *World) evict(p *corev1.Pod, body []byte) ([]byte, int, *apierrors.Statu
 		b.Status.DisruptionsAllowed--
 	}
 	if p.DeletionTimestamp == nil {
-		w.performed("evict", w.hostOfNode(p.Spec.NodeName))
+		w.performed("evict", w.hostOfNode(p.Spec.NodeName), w.run)
 		w.letGo(p)
 		w.changed("pod " + p.Name + " is evicted")
 	}

@@ -32,11 +32,11 @@ type upgradeFile struct {
 }
 
 // startKubeadm lets the command of a unit run, whoever goes away meanwhile.
-func (h *host) startKubeadm(name string, u *unit) {
+func (h *host) startKubeadm(name string, u *unit, by *Run) {
 	k := &kubeadm{h: h, u: u, boot: h.boot, version: h.installed("kubeadm")}
 	line := strings.Join(u.argv, " ")
-	h.w.performed(verbOf(line), h)
-	h.w.movesControlPlane(h)
+	h.w.performed(verbOf(line), h, by)
+	h.w.movesControlPlane(h, by)
 	h.w.changed(h.name + ": unit " + name + " starts: " + line)
 	h.w.loops.Go(func() {
 		code := k.run(line)
@@ -181,7 +181,7 @@ func (k *kubeadm) move(component string) string {
 		h.write(fresh, []byte(want), "0600")
 		h.files[backup] = h.files[name]
 		delete(h.files, name)
-		h.w.moves(h, component)
+		h.w.moves(h, imageIn(want))
 		h.w.changed(h.name + ": the manifest of " + component + " is moved away")
 	}) {
 		return ended
@@ -255,6 +255,7 @@ func (w *World) setImage(o object, t *corev1.PodTemplateSpec, generation *int64,
 		return
 	}
 	t.Spec.Containers[0].Image = image
+	w.rolls(image)
 	*generation++
 	w.store.put(resource, o)
 }

@@ -32,7 +32,7 @@ func (w *World) populate() {
 	w.addService(system, "kube-dns", "coredns")
 	w.addDeployment("default", "web", webImage, 2, false)
 	w.addService("default", "web", "web")
-	if w.Shape.Workers > 1 {
+	if w.Shape.Workers-len(w.Shape.Foreign) > w.Shape.Batch { // else the budget would keep a drain for ever
 		w.store.put("poddisruptionbudgets", &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 			Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: atLeast(1), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},

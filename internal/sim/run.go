@@ -1,8 +1,15 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kuberung/kuberung/engine"
@@ -35,34 +42,139 @@ func (w *World) Cluster(artifacts string) *config.Cluster {
 
 // Run is one run of `kuberung upgrade`, as far as it came.
 type Run struct {
-	Facts    steps.Facts
 	Findings []steps.Finding
-	Plan     engine.Outline
+	Rungs    int // begun
 	Events   []engine.Event
 	Err      error
-	Left     []string
+	Left     []string // what it said of the state it left
+	Empty    bool     // there was nothing to do
+
+	began   time.Time
+	planned map[string]string // what each step does, by "target step"
 }
 
-// Upgrade does what `kuberung upgrade --yes` does: observe, check, plan, run.
-func (w *World) Upgrade(ctx context.Context, c *config.Cluster, o *Operator) *Run {
-	r := &Run{}
+// Change turns a plan into another one before it runs: what a broken kuberung would do. The outline that people were
+// shown is that of the plan before.
+type Change func(s *steps.Session, rung *steps.Rung)
+
+// Upgrade does what `kuberung upgrade --yes` does: observe, check, plan, run, rung after rung. change may be nil.
+func (w *World) Upgrade(ctx context.Context, c *config.Cluster, o *Operator, change Change) *Run {
+	r := &Run{began: time.Now(), planned: map[string]string{}}
 	s := steps.OpenThrough(c, nil, o.Dial)
 	defer s.Close()
-	logf := func(string, ...any) {}
-	if r.Facts, r.Err = s.ObserveSettled(ctx, logf); r.Err != nil {
-		return r
+	w.begins(r, o)
+	if lock, err := w.lock(ctx, s, o); err != nil {
+		r.Err = err
+	} else {
+		r.Err = w.climb(ctx, c, s, r, change)
+		if err := lock.Release(ctx); err != nil {
+			r.Err = errors.Join(r.Err, err)
+		}
 	}
-	r.Findings = steps.Check(c, r.Facts)
-	if steps.Blocked(r.Findings) {
-		r.Err = fmt.Errorf("blocked by the checks: %v", r.Findings)
-		return r
-	}
-	plan := steps.Plan(c, r.Facts, s)
-	r.Plan = plan.Outline(r.Facts)
-	r.Err = engine.Run(ctx, plan, engine.Options[steps.Facts]{
-		Observe: s.ObserveTarget,
-		Emit:    func(e engine.Event) { r.Events = append(r.Events, e) },
-	})
 	r.Left = s.Left(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o.dead {
+		r.Left = nil // nobody reads it
+	}
+	w.ends(r)
 	return r
+}
+
+func (w *World) begins(r *Run, o *Operator) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note("a run begins")
+	w.runs++
+	w.run, o.run = r, r
+	o.id = fmt.Sprintf("run-%d", w.runs)
+	w.operators[o.id] = o
+	for _, m := range w.etcd.members {
+		m.told, m.gone = false, false
+	}
+}
+
+// lock takes the cluster's lock. That a process has ended is known on its own machine.
+func (w *World) lock(ctx context.Context, s *steps.Session, o *Operator) (*steps.Lock, error) {
+	gone := func(h steps.Holder) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		other := w.operators[h.Run]
+		return other != nil && other.dead
+	}
+	l := s.NewLock(steps.Holder{Run: o.id, Name: "somebody@" + o.id, Does: "upgrade to " + w.Shape.Target, Since: time.Now()}, gone, nowhere)
+	if err := l.Take(ctx); err != nil && errors.As(err, new(*steps.HeldError)) {
+		return nil, err
+	}
+	return l, nil
+}
+
+func nowhere(string, ...any) {}
+
+// rungsAtMost ends a climb that goes in a circle.
+const rungsAtMost = 5
+
+func (w *World) climb(ctx context.Context, c *config.Cluster, s *steps.Session, r *Run, change Change) error {
+	for range rungsAtMost {
+		facts, err := s.ObserveSettled(ctx, nowhere)
+		if err != nil {
+			return err
+		}
+		r.Findings = steps.Check(c, facts)
+		if steps.Blocked(r.Findings) {
+			return fmt.Errorf("blocked by the checks: %v", r.Findings)
+		}
+		rungs := steps.Climb(c, facts, s)
+		if len(rungs) == 0 {
+			r.Empty = r.Rungs == 0
+			return nil
+		}
+		r.Rungs++
+		rung := rungs[0]
+		w.plans(r, rung.Plan.Outline(rung.Facts))
+		if change != nil {
+			change(s, &rung)
+		}
+		err = engine.Run(ctx, rung.Plan, engine.Options[steps.Facts]{
+			Observe: s.ObserveTarget, Enter: s.Enter,
+			Emit: func(e engine.Event) { r.Events = append(r.Events, e) },
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("there is more to do after %d rungs", rungsAtMost)
+}
+
+func (w *World) plans(r *Run, out engine.Outline) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, stage := range out.Stages {
+		for _, lane := range stage.Lanes {
+			for _, step := range lane.Steps {
+				r.planned[lane.Target+" "+step.Name] = step.Does
+			}
+		}
+	}
+}
+
+// snapshotSince reports whether the operator has a snapshot that was made since then, whole, with the description that
+// is only written once it was verified.
+func (w *World) snapshotSince(began time.Time) bool {
+	names, _ := filepath.Glob(filepath.Join(w.data, "snapshots", "*.db")) // the pattern is good
+	for _, name := range names {
+		var d struct {
+			SHA256 string    `json:"sha256"`
+			Taken  time.Time `json:"taken"`
+		}
+		data, errData := os.ReadFile(name)
+		text, errText := os.ReadFile(name + ".json")
+		if errData != nil || errText != nil || json.Unmarshal(text, &d) != nil {
+			continue
+		}
+		if !d.Taken.Before(began) && bytes.Equal(data, prepared.snapshot) && strings.EqualFold(d.SHA256, fmt.Sprintf("%x", sha256.Sum256(data))) {
+			return true
+		}
+	}
+	return false
 }

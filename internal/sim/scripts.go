@@ -117,7 +117,7 @@ func adopt(s *script, _ []byte) int {
 	delete(s.h.files, s.arg(4))
 	s.h.write(s.arg(1), f.data, s.arg(2))
 	if strings.HasSuffix(path.Dir(s.arg(1)), s.h.w.Shape.Target) && !strings.Contains(path.Base(s.arg(1)), ".tar.") {
-		s.h.w.performed("stage", s.h)
+		s.h.w.performed("stage", s.h, s.by)
 	}
 	s.h.w.changed(s.h.name + ": " + s.arg(1) + " arrives")
 	return 0
@@ -137,7 +137,7 @@ func install(s *script, _ []byte) int {
 		s.h.write(keep, s.h.files[to].data, "0755")
 	}
 	s.h.write(to, slices.Clone(staged.data), "0755")
-	s.h.w.performed("install "+path.Base(to), s.h)
+	s.h.w.performed("install "+path.Base(to), s.h, s.by)
 	s.h.w.changed(s.h.name + ": " + to + " is " + versionOf(staged.data))
 	return 0
 }
@@ -155,13 +155,13 @@ func importImage(s *script, _ []byte) int {
 		s.h.images[name] = true
 	}
 	delete(s.h.files, s.arg(1))
-	s.h.w.performed("import", s.h)
+	s.h.w.performed("import", s.h, s.by)
 	s.h.w.changed(s.h.name + ": " + strings.Join(names, ", ") + " is imported")
 	return 0
 }
 
 func restartKubelet(s *script, _ []byte) int {
-	s.h.w.performed("restart kubelet", s.h)
+	s.h.w.performed("restart kubelet", s.h, s.by)
 	s.h.w.restarting(s.h)
 	s.h.startKubelet()
 	s.h.w.changed(s.h.name + ": its kubelet is restarted")
@@ -184,7 +184,7 @@ func command(s *script, _ []byte) int {
 		for _, name := range s.h.below("/var/lib/kuberung/stage") {
 			delete(s.h.files, name)
 		}
-		s.h.w.performed("remove staged", s.h)
+		s.h.w.performed("remove staged", s.h, s.by)
 		s.h.w.changed(s.h.name + ": what was staged is removed")
 	case strings.HasPrefix(line, "/usr/bin/kubeadm config images list --kubernetes-version "):
 		s.printf("%s\n", strings.Join(images(s.args[len(s.args)-1]), "\n"))

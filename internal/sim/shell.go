@@ -22,6 +22,7 @@ type script struct {
 	args  []string
 	text  string
 	root  bool
+	by    *Run // whose
 	stdin io.Reader
 
 	out, errs strings.Builder
@@ -37,12 +38,12 @@ var (
 const loader = `/bin/sh -c 'IFS= read -r k; eval "$k"'`
 
 // receive reads a script: perhaps a line that becomes root, the preface, and the packed text. What follows is its input.
-func receive(h *host, ch ssh.Channel, command string) (*script, error) {
+func receive(h *host, by *Run, ch ssh.Channel, command string) (*script, error) {
 	if command != loader {
 		return nil, fmt.Errorf("command %q", command)
 	}
 	in := bufio.NewReader(ch)
-	s := &script{h: h, ch: ch, stdin: in}
+	s := &script{h: h, by: by, ch: ch, stdin: in}
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {

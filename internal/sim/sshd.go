@@ -14,7 +14,7 @@ import (
 )
 
 // accept serves one SSH connection to its end.
-func (h *host) accept(c net.Conn) {
+func (h *host) accept(c net.Conn, o *Operator) {
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if !bytes.Equal(key.Marshal(), h.w.user.PublicKey().Marshal()) {
 			return nil, errors.New("no such key")
@@ -31,7 +31,7 @@ func (h *host) accept(c net.Conn) {
 	for open := range channels {
 		switch open.ChannelType() {
 		case "session":
-			h.w.loops.Go(func() { h.session(open) })
+			h.w.loops.Go(func() { h.session(open, o) })
 		case "direct-tcpip":
 			h.w.loops.Go(func() { h.forward(open) })
 		default:
@@ -73,7 +73,7 @@ func (h *host) forward(open ssh.NewChannel) {
 }
 
 // session runs what a session asks for: the loader of scripts, or SFTP.
-func (h *host) session(open ssh.NewChannel) {
+func (h *host) session(open ssh.NewChannel, o *Operator) {
 	ch, requests, err := open.Accept()
 	if err != nil {
 		return
@@ -91,7 +91,7 @@ func (h *host) session(open ssh.NewChannel) {
 		if r.Type == "subsystem" {
 			h.w.loops.Go(func() { h.serveSFTP(ch) })
 		} else {
-			h.w.loops.Go(func() { h.exec(ch, what.Name) })
+			h.w.loops.Go(func() { h.exec(ch, what.Name, o) })
 		}
 	}
 }
@@ -103,10 +103,10 @@ func (h *host) withoutSFTP() bool {
 }
 
 // exec runs a script and tells how it ended. It goes on when nobody listens any more, as a process does.
-func (h *host) exec(ch ssh.Channel, command string) {
+func (h *host) exec(ch ssh.Channel, command string, o *Operator) {
 	defer ch.Close()
 	code := 127
-	s, err := receive(h, ch, command)
+	s, err := receive(h, o.current(), ch, command)
 	if err != nil {
 		if !errors.Is(err, io.EOF) {
 			h.w.mu.Lock()
@@ -173,8 +173,16 @@ func (a *arriving) WriteAt(p []byte, at int64) (int, error) {
 // Operator is the machine of one person, from which connections to the hosts are made.
 type Operator struct {
 	w    *World
-	dead bool // guarded by the world's lock
 	all  map[net.Conn]*host
+	dead bool // this and what follows is guarded by the world's lock
+	run  *Run
+	id   string // of the run
+}
+
+func (o *Operator) current() *Run {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	return o.run
 }
 
 // NewOperator is a machine that can reach all hosts.
@@ -196,7 +204,7 @@ func (o *Operator) Dial(ctx context.Context, _, address string) (net.Conn, error
 		near, far := newPipe(address)
 		h.conns[far], o.all[far] = true, h
 		w.loops.Go(func() {
-			h.accept(far)
+			h.accept(far, o)
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			delete(h.conns, far)

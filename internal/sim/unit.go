@@ -64,7 +64,7 @@ func beginUnit(s *script, wrapper []byte) int {
 	argv, _ := words(rest)
 	u := &unit{id: id, argv: argv, live: true, started: s.h.now().Unix()}
 	s.h.units[name] = u
-	s.h.startKubeadm(name, u)
+	s.h.startKubeadm(name, u, s.by)
 	s.printf("%s", u.report())
 	return 0
 }

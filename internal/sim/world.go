@@ -41,19 +41,21 @@ type World struct {
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
 
-	mu     sync.Mutex
-	rnd    *mathrand.Rand
-	hosts  []*host
-	store  *store
-	etcd   *etcd
-	ca     *authority
-	user   ssh.Signer
-	faults faults
-	run    *Run // the newest
-	began  time.Time
-	broken []string
-	log    []string
-	uids   int
+	mu        sync.Mutex
+	rnd       *mathrand.Rand
+	hosts     []*host
+	store     *store
+	etcd      *etcd
+	ca        *authority
+	user      ssh.Signer
+	faults    faults
+	run       *Run // the newest
+	runs      int
+	operators map[string]*Operator
+	began     time.Time
+	broken    []string
+	log       []string
+	uids      int
 }
 
 // New builds a cluster that runs. dir is for the few files that an operator has: keys and snapshots.
@@ -66,7 +68,7 @@ func New(ctx context.Context, dir string, shape Shape) (*World, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &World{
 		Shape: shape, dir: dir, data: filepath.Join(dir, "data"), ctx: ctx, cancel: cancel, ca: ca, began: time.Now(),
-		rnd: mathrand.New(mathrand.NewPCG(shape.Seed, 1)), store: newStore(),
+		rnd: mathrand.New(mathrand.NewPCG(shape.Seed, 1)), store: newStore(), operators: map[string]*Operator{},
 	}
 	w.etcd = &etcd{w: w}
 	w.mu.Lock()
