@@ -207,6 +207,12 @@ func (m *model) effect(target string, s step) {
 				h.binary(b, f.Target)
 			}
 		})
+	case "carry-changes":
+		m.must(emptied, "the kubelet's files on %s are changed with pods on it", target)
+		m.f.host(target, func(h *Host) {
+			h.Instance = h.Instance || f.Target >= "v1.37"
+			h.System.Units = map[string]hosts.SystemUnit{"kubelet.service": {}}
+		})
 	case "restart-kubelet":
 		m.must(emptied, "the kubelet of %s is restarted with pods on it", target)
 		m.must(h.Binaries["kubelet"].Version == f.Target, "an old kubelet is restarted on %s", target)

@@ -88,7 +88,8 @@ func seen(c *config.Cluster, at string) Facts {
 }
 
 // etcdTags is the etcd that the kubeadm of each version wants.
-var etcdTags = map[string]string{old: "3.6.6-0", target: "3.6.8-0", "v1.36.1": "3.6.8-0", "v1.35.3": "3.6.6-0", "v1.37.2": "3.7.1-0"}
+var etcdTags = map[string]string{old: "3.6.6-0", target: "3.6.8-0", "v1.36.1": "3.6.8-0", "v1.35.3": "3.6.6-0", "v1.37.2": "3.7.1-0",
+	"v1.33.9": "3.5.24-0", "v1.34.4": "3.6.5-0", "v1.34.7": "3.6.5-0", "v1.35.6": "3.6.6-0", "v1.36.4": "3.6.8-0", "v1.38.0": "3.7.2-0", "v1.39.1": "3.7.2-0"}
 
 func manifest(component, at string) Manifest {
 	tag := at
@@ -118,6 +119,23 @@ func files(version string) Artifacts {
 	add("coredns.tar", 20<<20, "registry.k8s.io/coredns/coredns:v1.14.0")
 	add("pause.tar", 1<<20, "registry.k8s.io/pause:3.10.1")
 	return a
+}
+
+// climbing are the facts of a healthy cluster, with artifacts of these versions on the shelf; pointed at the first rung.
+func climbing(c *config.Cluster, at string, shelf ...string) Facts {
+	f := seen(c, at)
+	for _, v := range shelf {
+		f.Shelf = append(f.Shelf, files(v))
+	}
+	f.Shelf = append(f.Shelf, f.Artifacts)
+	return aim(c, f)
+}
+
+// climber is the file of a cluster on its way to a version.
+func climber(cps, nodes int, to, climb string) *config.Cluster {
+	c := cluster(cps, nodes)
+	c.Target, c.Workers.Climb = to, climb
+	return c
 }
 
 // host changes what was observed of one host.
