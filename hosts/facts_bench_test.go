@@ -65,8 +65,15 @@ func newParrots(b *testing.B, n int, says func(mark string) string) *parrots {
 				return gliderssh.KeysEqual(k, user.PublicKey())
 			},
 			Handler: func(sess gliderssh.Session) {
-				line, _ := bufio.NewReader(sess).ReadString('\n')
-				found := nonces.FindAllString(line, -1)
+				in := bufio.NewReader(sess)
+				var found []string
+				for len(found) == 0 { // the lines before the script hold none
+					line, err := in.ReadString('\n')
+					if err != nil {
+						return
+					}
+					found = nonces.FindAllString(line, -1)
+				}
 				frame, mark := found[0], ""
 				for _, token := range found {
 					if token != frame {
