@@ -15,6 +15,7 @@ type release struct {
 
 // releases is the table to add a version to: one line, then `build`.
 var releases = []release{
+	{Kubernetes: "v1.34.4", Crictl: "v1.34.0"},
 	{Kubernetes: "v1.35.4", Crictl: "v1.34.0"},
 	{Kubernetes: "v1.36.1", Crictl: "v1.36.0"},
 	{Kubernetes: "v1.36.3", Crictl: "v1.36.0"},
