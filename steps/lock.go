@@ -43,10 +43,11 @@ type Held struct {
 	Beat time.Time     // its last heartbeat, as the lock of the cluster has it
 	Age  time.Duration // since its last heartbeat, by the clock of the API server, or of the host
 	Term time.Duration // it has expired when Age passes this
+	Over bool          // its process, on this very machine, has ended for certain
 }
 
 // Expired reports whether anybody may take the lock.
-func (h Held) Expired() bool { return h.Age > h.Term }
+func (h Held) Expired() bool { return h.Over || h.Age > h.Term }
 
 // String names the holder and how fresh its lock is.
 func (h Held) String() string {
@@ -54,8 +55,14 @@ func (h Held) String() string {
 	if h.Host != "" {
 		what = h.Host
 	}
-	text := fmt.Sprintf("%s is at work on %s: %s, since %s, pid %d", h.Name, what, h.Does, moment(h.Since), h.PID)
+	is := "is"
+	if h.Expired() {
+		is = "was"
+	}
+	text := fmt.Sprintf("%s %s at work on %s: %s, since %s, pid %d", h.Name, is, what, h.Does, moment(h.Since), h.PID)
 	switch {
+	case h.Over:
+		return text + ", a process that has ended"
 	case h.Age == never:
 		return text + ", without any heartbeat"
 	case h.Age < 0:

@@ -23,7 +23,6 @@ import (
 //
 // The work's Stop is also closed when the lock is lost: nothing new starts, what must not be cut comes to its end.
 func exclusively(ctx context.Context, p Process, c *config.Cluster, s *steps.Session, does string, work func(Process) error) error {
-	p.Out = &sequence{w: p.Out}
 	lock := s.NewLock(newHolder(does), gone, told(p.Out))
 	defer func() {
 		if err := lock.Release(ctx); err != nil {
@@ -126,17 +125,4 @@ func told(w io.Writer) func(string, ...any) {
 			last = line
 		}
 	}
-}
-
-// sequence lets several goroutines write, one after another.
-type sequence struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write implements io.Writer.
-func (s *sequence) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kuberung/kuberung/engine"
 	"github.com/kuberung/kuberung/internal/config"
+	"github.com/kuberung/kuberung/internal/ui"
 	"github.com/kuberung/kuberung/steps"
 )
 
@@ -119,7 +120,7 @@ func TestEither(t *testing.T) {
 
 func TestLinesOfSeveralGoroutines(t *testing.T) {
 	var out strings.Builder
-	w := &sequence{w: &out}
+	w := ui.Plain(&out)
 	say := told(w)
 	var wg sync.WaitGroup
 	for range 20 {
