@@ -184,7 +184,7 @@ func TestHelpListsCommandsAndExitCodes(t *testing.T) {
 		if got.code != codeDone || got.err != "" {
 			t.Errorf("%q: %d, %q", args, got.code, got.err)
 		}
-		for _, command := range []string{"check", "plan", "upgrade", "status", "version"} {
+		for _, command := range []string{"check", "plan", "upgrade", "status", "unlock", "version"} {
 			if !regexp.MustCompile(`(?m)^\s+` + command + `\s`).MatchString(got.out) {
 				t.Errorf("%q does not list the command %s:\n%s", args, command, got.out)
 			}

@@ -34,14 +34,23 @@ func asJSON(c *cli.Context) (bool, error) {
 	}
 }
 
-// loadCluster reads the cluster file that the flags name. Any mistake in it is wrong usage.
-func loadCluster(c *cli.Context) (*config.Cluster, error) {
+// readCluster reads the cluster file that the flags name. Any mistake in it is wrong usage.
+func readCluster(c *cli.Context) (*config.Cluster, error) {
 	if c.Args().Present() {
 		return nil, usage(fmt.Errorf("unexpected argument %q", c.Args().First()))
 	}
 	cluster, err := config.Load(c.String("file"))
 	if err != nil {
 		return nil, usage(err)
+	}
+	return cluster, nil
+}
+
+// loadCluster reads the cluster file and its target.
+func loadCluster(c *cli.Context) (*config.Cluster, error) {
+	cluster, err := readCluster(c)
+	if err != nil {
+		return nil, err
 	}
 	if to := c.String("to"); to != "" {
 		if err := cluster.SetTarget(to); err != nil {

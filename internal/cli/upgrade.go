@@ -76,26 +76,36 @@ func settled(ctx context.Context, p Process, s *steps.Session) (steps.Facts, err
 // confirm asks once. Where nobody can answer, --yes has to be given. A stop is an answer too.
 func confirm(ctx context.Context, p Process) error {
 	fmt.Fprint(p.Out, "\nGo on? [y/N] ")
-	answer, failed := make(chan string, 1), make(chan error, 1)
+	text, err := typedLine(ctx, p)
+	if err != nil {
+		return usage(errors.New("nobody answers: give --yes to go on without asking; nothing was changed"))
+	}
+	if text = strings.ToLower(text); text == "y" || text == "yes" {
+		return nil
+	}
+	return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
+}
+
+// typedLine reads a line; an error is that nobody answers. A stop is an empty answer.
+func typedLine(ctx context.Context, p Process) (string, error) {
+	text, failed := make(chan string, 1), make(chan error, 1)
 	go func() { // stays behind when nobody answers: a read of a terminal cannot be ended
-		text, err := bufio.NewReader(p.In).ReadString('\n')
+		line, err := bufio.NewReader(p.In).ReadString('\n')
 		if err != nil {
 			failed <- err
 			return
 		}
-		answer <- strings.ToLower(strings.TrimSpace(text))
+		text <- strings.TrimSpace(line)
 	}()
 	select {
-	case a := <-answer:
-		if a == "y" || a == "yes" {
-			return nil
-		}
-	case <-failed:
-		return usage(errors.New("nobody answers: give --yes to go on without asking; nothing was changed"))
+	case line := <-text:
+		return line, nil
+	case err := <-failed:
+		return "", err
 	case <-p.Stop:
 	case <-ctx.Done():
 	}
-	return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
+	return "", nil
 }
 
 // run climbs: rung after rung, each but the first looked at, checked and planned anew before it begins. What was not in
