@@ -13,7 +13,8 @@ import (
 // not go out unless sudo waits for it: a sudo that asks for none would hand it to the shell it runs.
 type dialog struct {
 	one, two string
-	answered int // how much had been said when the password went out; 0: it has not
+	answered int  // how much had been said when the password went out; 0: it has not
+	guessed  bool // it went out for what only looked like a question: the real one may still come, and is answered
 }
 
 func newDialog() *dialog { return &dialog{one: rand.Text(), two: rand.Text()} }
@@ -52,6 +53,11 @@ func (d *dialog) next(said []byte, still bool) move {
 		return ready
 	}
 	fresh := said[min(d.answered, len(said)):]
+	if at := bytes.Index(fresh, []byte(d.prompt())); d.guessed && at >= 0 {
+		d.guessed = false
+		d.answered += at + len(d.prompt())
+		fresh = said[d.answered:]
+	}
 	asks := bytes.Contains(fresh, []byte(d.prompt())) || still && ownPrompt.Match(fresh)
 	switch {
 	case d.answered == 0 && asks:
@@ -60,6 +66,11 @@ func (d *dialog) next(said []byte, still bool) move {
 		return wrong
 	}
 	return hearMore
+}
+
+// tell notes that the password goes out after all that was said.
+func (d *dialog) tell(said []byte) {
+	d.answered, d.guessed = len(said), !bytes.Contains(said, []byte(d.prompt()))
 }
 
 // converse hands the password to sudo if it asks, until the shell behind it is there. there is false if the session
@@ -78,7 +89,7 @@ func (c *call) converse(ctx context.Context) (there bool, err error) {
 			c.pass.leave()
 			return true, nil
 		case tellIt:
-			c.talk.answered = len(said)
+			c.talk.tell(said)
 			c.pass.tell(c.session)
 			limit.Reset(c.host.tune.sudoLimit)
 		case wrong:

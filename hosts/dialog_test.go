@@ -20,7 +20,7 @@ func hold(d *dialog, pieces ...string) (moves []move) {
 		}
 		m := d.next([]byte(said), still)
 		if m == tellIt {
-			d.answered = len(said)
+			d.tell([]byte(said))
 		}
 		if m != hearMore {
 			moves = append(moves, m)
@@ -39,21 +39,24 @@ func TestDialog(t *testing.T) {
 		said []string // still: nothing for a while
 		want []move
 	}{
-		"asks":                 {[]string{"ONE%TWO", "ONETWO\n"}, []move{tellIt, ready}},
-		"asks after a lecture": {[]string{"We trust you know your password:\n", "ONE%TWO", "\nONETWO\n"}, []move{tellIt, ready}},
-		"does not ask":         {[]string{"ONETWO\n"}, []move{ready}},
-		"noise":                {[]string{"Welcome!", "ONE%TWO", "Last login: never\n", "ONETWO\n"}, []move{tellIt, ready}},
-		"wrong":                {[]string{"ONE%TWO", "Sorry, try again.\nONE%TWO"}, []move{tellIt, wrong}},
-		"wrong, says so":       {[]string{"ONE%TWO", "sudo-rs: Authentication failed, try again.\n"}, []move{tellIt, wrong}},
-		"wrong, asks again":    {[]string{"ONE%TWO", "\nONE%TWO"}, []move{tellIt, wrong}},
-		"PAM's own prompt":     {[]string{"LDAP Password: ", still, "\nONETWO\n"}, []move{tellIt, ready}},
-		"PAM's, wrong":         {[]string{"Password for ops@CORP: ", still, "Password for ops@CORP: ", still}, []move{tellIt, wrong}},
-		"sudo-rs":              {[]string{"[sudo: ONE%%TWO] Password: ", still, "\nONETWO\n"}, []move{tellIt, ready}},
-		"more than a prompt":   {[]string{"Your password: ", "expires soon\n", still, "ONETWO\n"}, []move{ready}},
-		"a line that is over":  {[]string{"Password: \n", still}, nil},
-		"another question":     {[]string{"Verification code: ", still}, nil},
-		"a shell that traces":  {[]string{"+ sudo -p " + testDialog().argument() + " -- /bin/sh -c " + testDialog().shell() + "\n", still}, nil},
-		"half a prompt":        {[]string{"ONE%TW", still}, nil},
+		"asks":                         {[]string{"ONE%TWO", "ONETWO\n"}, []move{tellIt, ready}},
+		"asks after a lecture":         {[]string{"We trust you know your password:\n", "ONE%TWO", "\nONETWO\n"}, []move{tellIt, ready}},
+		"does not ask":                 {[]string{"ONETWO\n"}, []move{ready}},
+		"noise":                        {[]string{"Welcome!", "ONE%TWO", "Last login: never\n", "ONETWO\n"}, []move{tellIt, ready}},
+		"wrong":                        {[]string{"ONE%TWO", "Sorry, try again.\nONE%TWO"}, []move{tellIt, wrong}},
+		"wrong, says so":               {[]string{"ONE%TWO", "sudo-rs: Authentication failed, try again.\n"}, []move{tellIt, wrong}},
+		"wrong, asks again":            {[]string{"ONE%TWO", "\nONE%TWO"}, []move{tellIt, wrong}},
+		"PAM's own prompt":             {[]string{"LDAP Password: ", still, "\nONETWO\n"}, []move{tellIt, ready}},
+		"PAM's, wrong":                 {[]string{"Password for ops@CORP: ", still, "Password for ops@CORP: ", still}, []move{tellIt, wrong}},
+		"sudo-rs":                      {[]string{"[sudo: ONE%%TWO] Password: ", still, "\nONETWO\n"}, []move{tellIt, ready}},
+		"noise like a question":        {[]string{"warning, Password: ", still, "ONE%TWO", "\nONETWO\n"}, []move{tellIt, ready}},
+		"noise like a question, wrong": {[]string{"warning, Password: ", still, "ONE%TWO", "Sorry, try again.\nONE%TWO"}, []move{tellIt, wrong}},
+		"noise like a question, asks":  {[]string{"warning, Password: ", still, "ONE%TWO", "\nONE%TWO"}, []move{tellIt, wrong}},
+		"more than a prompt":           {[]string{"Your password: ", "expires soon\n", still, "ONETWO\n"}, []move{ready}},
+		"a line that is over":          {[]string{"Password: \n", still}, nil},
+		"another question":             {[]string{"Verification code: ", still}, nil},
+		"a shell that traces":          {[]string{"+ sudo -p " + testDialog().argument() + " -- /bin/sh -c " + testDialog().shell() + "\n", still}, nil},
+		"half a prompt":                {[]string{"ONE%TW", still}, nil},
 	} {
 		if got := hold(testDialog(), c.said...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
