@@ -109,8 +109,8 @@ func minorsBelow(c *config.Cluster, f Facts) (minors []int, optional bool) {
 	return minors, optional
 }
 
-// aim points the facts at the next rung. Where that cannot be had, they stay pointed at the target.
-func aim(c *config.Cluster, f Facts) Facts {
+// Aim points the facts at the next rung. Where that cannot be had, they stay pointed at the target.
+func Aim(c *config.Cluster, f Facts) Facts {
 	if next := way(c, f)[0].version; next != "" {
 		return f.at(next)
 	}

@@ -40,7 +40,7 @@ func TestPredictedPlansArePlannedAndPerformed(t *testing.T) {
 				climb := Climb(m.c, m.f.clone(), nil)
 				for i, rung := range climb {
 					if i > 0 {
-						m.f = aim(m.c, m.f)
+						m.f = Aim(m.c, m.f)
 					}
 					if m.f.Target != rung.To {
 						t.Fatalf("rung %d leads to %s, planned was %s", i+1, m.f.Target, rung.To)

@@ -111,7 +111,7 @@ func TestWay(t *testing.T) {
 				t.Errorf("the way is %s, want %s", got, tt.want)
 			}
 			first := strings.Fields(tt.want)[0]
-			if f = aim(c, f); f.Target != first && (!strings.HasSuffix(first, "?") || f.Target != tt.to) {
+			if f = Aim(c, f); f.Target != first && (!strings.HasSuffix(first, "?") || f.Target != tt.to) {
 				t.Errorf("the facts are pointed at %s", f.Target)
 			}
 			if f.Cluster.Err == nil && f.Artifacts.Version != f.Target {

@@ -270,7 +270,7 @@ func (s *Session) Observe(ctx context.Context) Facts {
 	f.Cluster = s.observeCluster(ctx)
 	if f.Cluster.Err == nil {
 		f.Shelf = s.loadShelf(f)
-		f = aim(s.Cluster, f)
+		f = Aim(s.Cluster, f)
 		s.observeForPlan(ctx, &f)
 	}
 	s.mu.Lock()

@@ -141,7 +141,7 @@ func (u *upstream) kubeadmRuns(when, host string) {
 // climb runs rungs to the end, or up to a number of steps.
 func (u *upstream) climb(steps int) {
 	for range 8 {
-		u.f = aim(u.c, u.f)
+		u.f = Aim(u.c, u.f)
 		if found := Check(u.c, u.f); Blocked(found) {
 			u.t.Fatalf("on the way to %s: %q", u.f.Target, lines(found))
 		}

@@ -128,7 +128,7 @@ func climbing(c *config.Cluster, at string, shelf ...string) Facts {
 		f.Shelf = append(f.Shelf, files(v))
 	}
 	f.Shelf = append(f.Shelf, f.Artifacts)
-	return aim(c, f)
+	return Aim(c, f)
 }
 
 // climber is the file of a cluster on its way to a version.

@@ -57,7 +57,7 @@ func asPromised(p Process, promised, left []steps.Rung, ask func() error) error 
 	if len(promised) > 0 && sameSteps(promised[0].Outline(), next) {
 		return nil
 	}
-	fmt.Fprintf(p.Out, "\nSince the plan was made something has changed. The next rung, %s -> %s, is now\n", next.From, next.To)
+	fmt.Fprintf(p.Out, "\nSince the plan was made something has changed. The next rung, %s, is now\n", move(next.From, next.To))
 	writeRung(p.Out, next)
 	return ask()
 }

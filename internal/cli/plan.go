@@ -57,7 +57,7 @@ func (d planDocument) write(w io.Writer, cluster string) {
 		fmt.Fprintf(w, "%s is at %s: nothing to do.\n", cluster, d.To)
 		return
 	case 1:
-		fmt.Fprintf(w, "%s: %s -> %s, %s\n", cluster, d.From, d.To, about(d.Seconds))
+		fmt.Fprintf(w, "%s: %s, %s\n", cluster, move(d.From, d.To), about(d.Seconds))
 	default:
 		fmt.Fprintf(w, "%s: %s -> %s in %d rungs, %s\n", cluster, d.From, d.To, len(d.Rungs), about(d.Seconds))
 	}
@@ -70,7 +70,15 @@ func (d planDocument) write(w io.Writer, cluster string) {
 }
 
 func heading(n, of int, from, to string) string {
-	return fmt.Sprintf("rung %d of %d: %s -> %s", n, of, from, to)
+	return fmt.Sprintf("rung %d of %d: %s", n, of, move(from, to))
+}
+
+// move says where a rung leads. One that an earlier run has begun may have left only kubelets to move.
+func move(from, to string) string {
+	if from == to {
+		return "the rest of " + to
+	}
+	return from + " -> " + to
 }
 
 func writeRung(w io.Writer, rung steps.RungOutline) {
