@@ -35,12 +35,12 @@ func TestLanesAreEnteredAndLeft(t *testing.T) {
 			w := newWorld()
 			_ = Run(t.Context(), one(1, tt.lane(w)), Options[facts]{
 				Observe: w.observe, Emit: func(Event) {},
-				Enter: func(_ context.Context, target string) (func(), error) {
+				Enter: func(ctx context.Context, target string) (context.Context, func(), error) {
 					if len(w.read) > 0 {
 						t.Error("facts were read before the lane was entered")
 					}
 					w.note("enter " + target)
-					return func() { w.note("leave " + target) }, nil
+					return ctx, func() { w.note("leave " + target) }, nil
 				},
 			})
 			if d := cmp.Diff(tt.want, w.ran); d != "" {
@@ -60,7 +60,7 @@ func TestALaneThatMayNotStart(t *testing.T) {
 		Lane[facts]{Target: "b", Work: []Step[facts]{w.change("b", "one")}},
 	), Options[facts]{
 		Observe: w.observe, Emit: func(e Event) { events = append(events, e) },
-		Enter: func(context.Context, string) (func(), error) { return nil, locked },
+		Enter: func(context.Context, string) (context.Context, func(), error) { return nil, nil, locked },
 	})
 	if !errors.Is(err, locked) || err.Error() != "a: locked by another" || len(w.ran)+len(w.read) > 0 {
 		t.Errorf("error %v, ran %q, read %q", err, w.ran, w.read)
@@ -71,5 +71,31 @@ func TestALaneThatMayNotStart(t *testing.T) {
 	}
 	if !failed {
 		t.Errorf("no event says that a failed: %+v", events)
+	}
+}
+
+// A lane whose context ends goes no further, whatever it is in the middle of; the others do not mind.
+func TestALaneThatIsEnded(t *testing.T) {
+	w := newWorld()
+	lost := errors.New("another has taken the host")
+	end := map[string]context.CancelCauseFunc{}
+	waits := func(s Step[facts]) Step[facts] {
+		return instead(s, func(ctx context.Context, _ facts, _ Logf) error {
+			end["a"](lost)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}
+	err := Run(t.Context(), one(1,
+		Lane[facts]{Target: "a", Work: []Step[facts]{waits(w.gate("a", "one")), w.change("a", "two")}, Close: []Step[facts]{w.gate("a", "three")}},
+	), Options[facts]{
+		Observe: w.observe, Emit: func(Event) {},
+		Enter: func(ctx context.Context, target string) (context.Context, func(), error) {
+			ctx, end[target] = context.WithCancelCause(ctx)
+			return ctx, func() {}, nil
+		},
+	})
+	if !errors.Is(err, lost) || len(w.ran) > 0 {
+		t.Errorf("error %v, ran %q", err, w.ran)
 	}
 }

@@ -13,9 +13,10 @@ import (
 type Options[F any] struct {
 	// Observe reads the facts that the steps of one target decide on. It must have a limit of its own.
 	Observe func(ctx context.Context, target string) (F, error)
-	// Enter is asked before the facts of a lane are read, and gives what is called when the lane has ended,
-	// however it did. An error keeps the lane from starting. May be nil.
-	Enter func(ctx context.Context, target string) (leave func(), err error)
+	// Enter is asked before the facts of a lane are read. It gives the context that the lane runs with, which ends
+	// its steps when it ends, and what is called when the lane has ended, however it did. An error keeps the lane
+	// from starting. May be nil.
+	Enter func(ctx context.Context, target string) (inside context.Context, leave func(), err error)
 	// Emit gets every event. It is never called concurrently.
 	Emit func(Event)
 	// Stop, when closed, ends the run in good order: no further lane starts, and a lane goes no
@@ -121,11 +122,12 @@ func (r *runner[F]) lane(ctx context.Context, stage string, l Lane[F]) error {
 	ended := false
 	err := protect(func() error {
 		if r.Enter != nil {
-			leave, err := r.Enter(ctx, l.Target)
+			inside, leave, err := r.Enter(ctx, l.Target)
 			if err != nil {
 				return err
 			}
 			defer leave()
+			ctx = inside
 		}
 		err := r.walk(ctx, stage, l)
 		ended = true

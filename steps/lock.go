@@ -90,6 +90,7 @@ type Lock struct {
 	log  engine.Logf
 
 	lostC chan struct{}
+	every time.Duration // between heartbeats of a host's lock
 
 	mu    sync.Mutex
 	tried bool // a Lease may stand there, whatever the answer was
@@ -104,7 +105,7 @@ type Lock struct {
 // NewLock prepares the session's lock and takes nothing yet. Gone says of a holder whether its process, on this very
 // machine, has ended for certain. What happens to the lock by itself is told to log, from any goroutine.
 func (s *Session) NewLock(me Holder, gone func(Holder) bool, log engine.Logf) *Lock {
-	l := &Lock{s: s, me: me, gone: gone, log: log, lostC: make(chan struct{})}
+	l := &Lock{s: s, me: me, gone: gone, log: log, lostC: make(chan struct{}), every: hostBeat}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lock = l

@@ -13,26 +13,32 @@ import (
 )
 
 // Enter is for [engine.Options]: a lane starts only while the lock of the cluster is ours, and with the lock of its
-// host, which is given back when the lane has ended. A session without a lock, as tests have it, locks nothing.
-func (s *Session) Enter(ctx context.Context, target string) (leave func(), err error) {
+// host, which is given back when the lane has ended. If another run takes the host meanwhile, because nothing was heard
+// of us for a whole term, the lane is ended: two must not change one host. A session without a lock, as tests have it,
+// locks nothing.
+func (s *Session) Enter(ctx context.Context, target string) (inside context.Context, leave func(), err error) {
 	l := s.ownLock()
 	if l == nil {
-		return func() {}, nil
+		return ctx, func() {}, nil
 	}
 	if err := l.confirm(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	h := s.host(target)
 	if h == nil {
-		return func() {}, nil // of the whole cluster
+		return ctx, func() {}, nil // of the whole cluster
 	}
 	if err := l.takeHost(ctx, h); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	inside, end := context.WithCancelCause(ctx)
 	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	go l.keepHost(beating, h, ended)
-	return func() {
+	go func() {
+		defer close(ended)
+		end(l.keepHost(beating, h))
+	}()
+	return inside, func() {
 		cancel()
 		<-ended
 		l.leaveHost(ctx, h)
@@ -81,28 +87,36 @@ func heldOn(host string, found hosts.Lock) Held {
 	return h
 }
 
-func (l *Lock) keepHost(ctx context.Context, h *hosts.Host, ended chan<- struct{}) {
-	defer close(ended)
-	ticker := time.NewTicker(hostBeat)
+// keepHost beats until ctx ends, or says how the lock of the host was lost. It looks at the clock more often than it
+// beats: a machine that slept has to ask at once.
+func (l *Lock) keepHost(ctx context.Context, h *hosts.Host) error {
+	ticker := time.NewTicker(l.every / 6)
 	defer ticker.Stop()
+	last := time.Now().Round(0) // by the clock that goes on while a machine sleeps
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return context.Cause(ctx)
 		case <-ticker.C:
 		}
+		if now := time.Now().Round(0); now.Sub(last) < l.every {
+			continue
+		}
+		last = time.Now().Round(0)
 		found, err := l.renewHost(ctx, h)
-		if !errors.Is(err, hosts.ErrLockLost) {
-			continue // not reached now; the next one is another try
+		if errors.Is(err, hosts.ErrLockLost) { // for any other reason the next one is another try
+			why := lostHost(h.Name(), found)
+			l.lose(why)
+			return why
 		}
-		if found.ID == "" {
-			l.lose(fmt.Errorf("the lock of %s was removed, as kuberung unlock does; nothing new was started", h.Name()))
-		} else {
-			other := heldOn(h.Name(), found)
-			l.lose(fmt.Errorf("the lock of %s was lost, so nothing new was started: %w", h.Name(), &HeldError{other}))
-		}
-		return
 	}
+}
+
+func lostHost(host string, found hosts.Lock) error {
+	if found.ID == "" {
+		return fmt.Errorf("the lock of %s was removed, as kuberung unlock does, so its lane was ended", host)
+	}
+	return fmt.Errorf("the lock of %s was lost, so its lane was ended: %w", host, &HeldError{heldOn(host, found)})
 }
 
 func (l *Lock) renewHost(ctx context.Context, h *hosts.Host) (hosts.Lock, error) {

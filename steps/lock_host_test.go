@@ -1,11 +1,13 @@
 package steps
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -33,7 +35,7 @@ func TestALaneLocksItsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.end(t)
-	leave, err := a.s.Enter(t.Context(), "w-1")
+	_, leave, err := a.s.Enter(t.Context(), "w-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func TestAHostThatAnotherRunChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer a.end(t)
-			leave, err := a.s.Enter(t.Context(), "w-1")
+			_, leave, err := a.s.Enter(t.Context(), "w-1")
 			got := a.told()
 			if err != nil {
 				got = err.Error()
@@ -93,6 +95,46 @@ func TestAHostThatAnotherRunChanges(t *testing.T) {
 			// The one that lost it hears of it with its next heartbeat, and no lane of its own starts.
 			if _, err := b.renewHost(t.Context(), b.s.host("w-1")); (err != nil) != tt.taken {
 				t.Errorf("bert's heartbeat: %v", err)
+			}
+		})
+	}
+}
+
+// A machine that slept for a whole term wakes up in the middle of a lane, on a host that another run has taken: the lane
+// ends, and nothing new starts.
+func TestALaneWhoseHostIsTaken(t *testing.T) {
+	tests := []struct {
+		name   string
+		happen func(*stand)
+		want   string
+	}{
+		{"taken", func(s *stand) {
+			s.file(lockOnHost, strings.Replace(s.on(lockOnHost), "run-of-anna", "run-of-bert", 1))
+		}, "the lock of w-1 was lost, so its lane was ended: "},
+		{"removed", func(s *stand) { s.remove(lockOnHost) }, "the lock of w-1 was removed, as kuberung unlock does, so its lane was ended"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, l := newStand(t), &leaseServer{}
+			a := l.onStand(t, s, "anna", 1)
+			a.every = 6 * time.Millisecond
+			if err := a.Take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			defer a.end(t)
+			inside, leave, err := a.s.Enter(t.Context(), "w-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.happen(s)
+			left := s.on(lockOnHost)
+			<-inside.Done()
+			if why := context.Cause(inside); !strings.HasPrefix(why.Error(), tt.want) || !errors.Is(a.Err(), why) || !isLost(a.Lock) {
+				t.Errorf("the lane ended with %v, the lock with %v", why, a.Err())
+			}
+			leave()
+			if got := s.on(lockOnHost); got != left {
+				t.Errorf("the end of the lane left %q of %q", got, left)
 			}
 		})
 	}
@@ -134,7 +176,7 @@ func TestTheLockIsTakenWhenTheAPIAnswers(t *testing.T) {
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if leave, err := session.Enter(t.Context(), wholeCluster); err == nil {
+	if _, leave, err := session.Enter(t.Context(), wholeCluster); err == nil {
 		leave()
 		t.Error("a lane starts with a lock that was released")
 	}

@@ -372,7 +372,7 @@ func TestALostLock(t *testing.T) {
 				if err := a.Take(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if leave, err := a.s.Enter(t.Context(), wholeCluster); err != nil {
+				if _, leave, err := a.s.Enter(t.Context(), wholeCluster); err != nil {
 					t.Fatal(err)
 				} else {
 					leave()
@@ -383,7 +383,7 @@ func TestALostLock(t *testing.T) {
 				if a.Err() == nil || !strings.HasPrefix(a.Err().Error(), tt.want) {
 					t.Errorf("lost: %v", a.Err())
 				}
-				if _, err := a.s.Enter(t.Context(), wholeCluster); !errors.Is(err, a.Err()) {
+				if _, _, err := a.s.Enter(t.Context(), wholeCluster); !errors.Is(err, a.Err()) {
 					t.Errorf("a lane started: %v", err)
 				}
 				a.end(t)
@@ -410,19 +410,19 @@ func TestALaneAfterALongSilence(t *testing.T) {
 		}
 		sleep()
 		before := l.writes
-		if _, err := a.s.Enter(t.Context(), wholeCluster); err != nil || l.writes != before+1 {
+		if _, _, err := a.s.Enter(t.Context(), wholeCluster); err != nil || l.writes != before+1 {
 			t.Errorf("error %v after %d writes, want none after a heartbeat", err, l.writes-before)
 		}
 		sleep()
 		l.fail(errors.New("connection refused"))
-		_, err := a.s.Enter(t.Context(), wholeCluster)
+		_, _, err := a.s.Enter(t.Context(), wholeCluster)
 		if want := "whether the lock of the cluster is still ours could not be told: gave up after 3m0s: read the lock of the cluster: connection refused"; err == nil || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 		l.fail(nil)
 		sleep()
 		l.set(holder("bert", 2), 0)
-		if _, err := a.s.Enter(t.Context(), wholeCluster); err == nil || !strings.Contains(err.Error(), "bert@laptop is at work") {
+		if _, _, err := a.s.Enter(t.Context(), wholeCluster); err == nil || !strings.Contains(err.Error(), "bert@laptop is at work") {
 			t.Errorf("error is %v, want the new holder", err)
 		}
 		a.end(t)
@@ -437,7 +437,7 @@ func TestNoLockNoLane(t *testing.T) {
 		t.Fatal("the lock was taken")
 	}
 	for _, target := range []string{wholeCluster, "w-1"} {
-		if _, err := a.s.Enter(t.Context(), target); err == nil || err.Error() != "the lock of the cluster was not taken" {
+		if _, _, err := a.s.Enter(t.Context(), target); err == nil || err.Error() != "the lock of the cluster was not taken" {
 			t.Errorf("error is %v", err)
 		}
 	}

@@ -153,7 +153,7 @@ func TestLookBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.end(t)
-	leave, err := b.s.Enter(t.Context(), "w-1")
+	_, leave, err := b.s.Enter(t.Context(), "w-1")
 	if err != nil {
 		t.Fatal(err)
 	}

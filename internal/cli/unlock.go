@@ -72,8 +72,8 @@ func mayUnlock(ctx context.Context, p Process, o steps.Owner, known string) erro
 	case known != "":
 		return usage(fmt.Errorf("the lock is that of %s, not of %s; nothing was removed", o.Name, known))
 	}
-	fmt.Fprintf(p.Out, "If that run is alive, it goes on with what it is in the middle of, beside whatever you start then.\n"+
-		"Make sure that it is dead: process %d on its machine.\nType %s to remove its lock: ", o.PID, o.Name)
+	fmt.Fprintf(p.Out, "If that run is alive, it ends within a minute, in the middle of what it does, as by a second Ctrl-C. Better\n"+
+		"make sure first that it is dead: process %d on its machine.\nType %s to remove its lock: ", o.PID, o.Name)
 	text, err := typedLine(ctx, p)
 	if err != nil {
 		return usage(fmt.Errorf("nobody answers: give --yes-i-know=%s to remove the lock without asking; nothing was removed", o.Name))

@@ -86,8 +86,8 @@ func TestUnlockShowsTheHolder(t *testing.T) {
 	err := unlock(t.Context(), Process{In: strings.NewReader("bert@laptop\n"), Out: &out}, "prod", locked(func(*steps.Held) {}), "", func(steps.Owner) error { return nil })
 	want := `bert@laptop is at work on this cluster: upgrade to v1.36.3, since 2026-12-01 03:12:45, pid 4711, last heartbeat 12s ago
 It also has the lock of w-1, w-2.
-If that run is alive, it goes on with what it is in the middle of, beside whatever you start then.
-Make sure that it is dead: process 4711 on its machine.
+If that run is alive, it ends within a minute, in the middle of what it does, as by a second Ctrl-C. Better
+make sure first that it is dead: process 4711 on its machine.
 Type bert@laptop to remove its lock: The lock of bert@laptop is removed.
 `
 	if d := cmp.Diff(want, out.String()); err != nil || d != "" {
