@@ -107,6 +107,9 @@ func (f *Facts) filled(host, dir string, size int64) {
 			mount = d.Mount
 		}
 	}
+	if mount == "" {
+		return // it was not asked for
+	}
 	disks := make([]Disk, 0, len(h.Free))
 	for _, d := range h.Free {
 		if d.Mount == mount {

@@ -50,9 +50,11 @@ func lacking(c *config.Cluster, f Facts, a Artifacts) []string {
 	if len(a.Problems) > 0 {
 		return a.Problems
 	}
-	missing := map[string]bool{}
+	missing, archs := map[string]bool{}, map[string]bool{}
 	for _, h := range asked(c, f) {
-		arch := f.Hosts[h.Name].Arch
+		archs[f.Hosts[h.Name].Arch] = true
+	}
+	for _, arch := range sorted(archs) {
 		for _, name := range []string{"kubeadm", "kubelet"} {
 			if art, have := a.Binary(arch, name); !have {
 				missing[fmt.Sprintf("%s lacks %s for linux-%s", a.Version, name, arch)] = true

@@ -125,18 +125,6 @@ func (f Facts) at(version string) Facts {
 	return f
 }
 
-func (f Facts) artifactsOf(version string) Artifacts {
-	if f.Target == version {
-		return f.Artifacts
-	}
-	for _, a := range f.Shelf {
-		if a.Version == version {
-			return a
-		}
-	}
-	return Artifacts{Version: version, Problems: []string{"there is nothing of " + version}}
-}
-
 // pieces are the versions of everything on the control planes that kubeadm moves together.
 func pieces(c *config.Cluster, f Facts) []string {
 	found := []string{f.Cluster.KubeadmVersion}
@@ -199,33 +187,4 @@ func kubeletsMayLag(f Facts, minor int) bool {
 		}
 	}
 	return true
-}
-
-// pick chooses the version of a rung on the way: what was begun in this minor, if it is still there, else the newest
-// that is there whole and is not older.
-func pick(c *config.Cluster, f Facts, minor int) string {
-	begun, best := newestOf(pieces(c, f), minor), ""
-	for _, a := range f.Shelf {
-		if m, ok := minorOf(a.Version); !ok || m != minor || older(a.Version, begun) || len(lacking(c, f, a)) > 0 {
-			continue
-		}
-		if a.Version == begun {
-			return begun
-		}
-		if best == "" || older(best, a.Version) {
-			best = a.Version
-		}
-	}
-	return best
-}
-
-// newestOf gives the newest of the versions that are of a minor; "" if there is none.
-func newestOf(versions []string, minor int) string {
-	newest := ""
-	for _, v := range versions {
-		if m, ok := minorOf(v); ok && m == minor && (newest == "" || older(newest, v)) {
-			newest = v
-		}
-	}
-	return newest
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/kuberung/kuberung/internal/config"
 )
 
 // releases are the versions that a rung may lead to: the target, and what the artifacts directory has of the minors
@@ -15,21 +17,13 @@ func (s *Session) releases() []string {
 	if s.versions == nil {
 		s.versions = []string{s.Cluster.Target}
 		for _, v := range releasesIn(s.Cluster.Artifacts) {
-			if onTheWay(v, s.Cluster.Target) {
+			is, okIs := minorOf(v)
+			if to, okTo := minorOf(s.Cluster.Target); okIs && okTo && is < to {
 				s.versions = append(s.versions, v)
 			}
 		}
 	}
 	return s.versions
-}
-
-// maxClimb is how many minors below the target are looked at: kubelets further behind are beyond the policy anyway.
-const maxClimb = maxSkew + 1
-
-func onTheWay(v, target string) bool {
-	is, okIs := minorOf(v)
-	to, okTo := minorOf(target)
-	return okIs && okTo && is < to && is >= to-maxClimb
 }
 
 // releasesIn lists the directories that are named like a release, newest first. A directory that cannot be read holds
@@ -98,4 +92,46 @@ func candidates(releases []string, minor int, begun string) []string {
 		}
 	}
 	return found
+}
+
+// pick chooses the version of a rung on the way: what was begun in this minor, if it is still there, else the newest
+// that is there whole and is not older.
+func pick(c *config.Cluster, f Facts, minor int) string {
+	begun, best := newestOf(pieces(c, f), minor), ""
+	for _, a := range f.Shelf {
+		if m, ok := minorOf(a.Version); !ok || m != minor || older(a.Version, begun) || len(lacking(c, f, a)) > 0 {
+			continue
+		}
+		if a.Version == begun {
+			return begun
+		}
+		if best == "" || older(best, a.Version) {
+			best = a.Version
+		}
+	}
+	return best
+}
+
+// newestOf gives the newest of the versions that are of a minor; "" if there is none.
+func newestOf(versions []string, minor int) string {
+	newest := ""
+	for _, v := range versions {
+		if m, ok := minorOf(v); ok && m == minor && (newest == "" || older(newest, v)) {
+			newest = v
+		}
+	}
+	return newest
+}
+
+// artifactsOf gives what there is to install for a version.
+func (f Facts) artifactsOf(version string) Artifacts {
+	if f.Target == version {
+		return f.Artifacts
+	}
+	for _, a := range f.Shelf {
+		if a.Version == version {
+			return a
+		}
+	}
+	return Artifacts{Version: version, Problems: []string{"there is nothing of " + version}}
 }

@@ -21,21 +21,30 @@ func waits(c *config.Cluster, f Facts, h config.Host) string {
 }
 
 func waitsAt(c *config.Cluster, f Facts, h config.Host, rung int) string {
+	until := rung
+	for mayWait(c, f, h, until) {
+		until++
+	}
+	if until == rung {
+		return ""
+	}
+	return fmt.Sprintf("its kubelet stays %s until v1.%d (workers.climb: once)", f.Node(h.Name).Kubelet, until)
+}
+
+// mayWait reports whether a rung can leave a worker to a later one.
+func mayWait(c *config.Cluster, f Facts, h config.Host, rung int) bool {
 	last, okLast := minorOf(c.Target)
 	n := f.Node(h.Name)
 	is, okIs := minorOf(n.Kubelet)
 	switch {
 	case h.Role != config.Worker || c.Workers.Climb != config.Once || !okLast || !okIs || rung >= last:
-		return ""
+		return false
 	case n.Window != "": // it is in hand already
-		return ""
+		return false
 	case is < rung+1-maxSkew: // the next rung's API servers would be too new for it
-		return ""
-	case unknownAmong(is+1, rung) != 0:
-		return ""
+		return false
 	}
-	to := min(last, is+maxSkew)
-	return fmt.Sprintf("its kubelet stays %s until v1.%d (workers.climb: once)", n.Kubelet, to)
+	return unknownAmong(is+1, rung) == 0
 }
 
 // moving are the workers that do not wait.

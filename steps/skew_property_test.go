@@ -234,14 +234,27 @@ func TestOnceIsOneDrain(t *testing.T) {
 		f := climbing(c, tt.from, "v1.38.0", "v1.37.2", "v1.36.3", old)
 		drains := map[string]int{}
 		var rungs []string
+		until := ""
 		for _, rung := range Climb(c, f, nil) {
 			rungs = append(rungs, rung.To)
+			for _, w := range rung.Waiting {
+				_, until, _ = strings.Cut(w.Why, " until ")
+				until, _, _ = strings.Cut(until, " ")
+			}
 			for _, st := range rung.Plan.Outline(rung.Facts).Stages {
 				for _, l := range st.Lanes {
 					for _, s := range l.Steps {
-						if s.Name == "drain" {
-							drains[l.Target]++
+						if s.Name != "drain" {
+							continue
 						}
+						drains[l.Target]++
+						if l.Target != "w-1" {
+							continue
+						}
+						if !strings.HasPrefix(rung.To, until) {
+							t.Errorf("%s to %s, %s: w-1 moves with %s, and was to wait until %s", tt.from, tt.to, tt.climb, rung.To, until)
+						}
+						until = ""
 					}
 				}
 			}

@@ -21,7 +21,7 @@ func checkCommand(p Process) *cli.Command {
 			writeFindings(p.Out, v.found)
 			if !blocked {
 				fmt.Fprintf(p.Out, "Nothing stands in the way of %s: %d hosts, %d nodes, everything was asked.\n",
-					v.facts.Target, len(v.cluster.Hosts), len(v.facts.Cluster.Nodes))
+					v.cluster.Target, len(v.cluster.Hosts), len(v.facts.Cluster.Nodes))
 			}
 		}
 		if blocked {
