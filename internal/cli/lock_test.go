@@ -45,6 +45,10 @@ heartbeat. To look: kuberung status -f prod.yaml. To remove the lock: kuberung u
 	if code != codeLocked || text != want {
 		t.Errorf("got %d\n%s\nwant 5\n%s", code, text, want)
 	}
+	docs, err := os.ReadFile("../../docs/lock.md")
+	if _, advice, _ := strings.Cut(want, "\n"); err != nil || !strings.Contains(string(docs), advice) {
+		t.Errorf("docs/lock.md says something else: %v", err)
+	}
 	other := errors.New("connection refused")
 	if err := refused(prod(t, 1), other); err != other {
 		t.Errorf("%v became %v", other, err)
