@@ -41,6 +41,7 @@ func TestShapes(t *testing.T) {
 		{"small.yaml", 1, 1, 1},
 		{"three-control-planes.yaml", 3, 4, 2},
 		{"bastion.yaml", 1, 2, 1},
+		{"climb.yaml", 3, 2, 1},
 	}
 	for _, tt := range tests {
 		data, err := os.ReadFile(tt.file)
@@ -58,6 +59,31 @@ func TestShapes(t *testing.T) {
 		if roles[config.ControlPlane] != tt.controlPlanes || roles[config.Worker] != tt.workers || c.Workers.Batch != tt.batch {
 			t.Errorf("%s has %v and a batch of %d, want %d control planes, %d workers, %d",
 				tt.file, roles, c.Workers.Batch, tt.controlPlanes, tt.workers, tt.batch)
+		}
+	}
+}
+
+// The example of a climb is the one whose workers move once; all others leave that as it is without a word.
+func TestClimb(t *testing.T) {
+	files, err := filepath.Glob("*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Parse(file, data, "/etc/kuberung")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := config.EachRung
+		if file == "climb.yaml" {
+			want = config.Once
+		}
+		if c.Workers.Climb != want {
+			t.Errorf("workers of %s climb %s, want %s", file, c.Workers.Climb, want)
 		}
 	}
 }
