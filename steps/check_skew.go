@@ -86,12 +86,20 @@ func newerKubelet(c *config.Cluster, f Facts, node, version, host string) Findin
 	return block(wholeCluster, text, "bring all API servers to the kubelet's minor first")
 }
 
-// skippedUnknown looks for workers that this rung would take over a minor whose changes to a node's files are not known.
+// skippedUnknown looks for workers that this rung would take over a minor whose changes to a node's files are not known,
+// or not to be told whether they are made.
 func skippedUnknown(c *config.Cluster, f Facts, want int) []Finding {
 	var found []Finding
 	for _, h := range moving(c, f) {
 		is, ok := minorOf(f.Node(h.Name).Kubelet)
-		if skipped := unknownAmong(is+1, want-1); ok && is < want && skipped != 0 {
+		if !ok || is+1 >= want {
+			continue
+		}
+		flags := f.Hosts[h.Name].System.Units["kubelet.service"].Files[kubeadmFlags]
+		if flags.Err != "" {
+			found = append(found, block(place(h), "it skips a minor, and what that would change in "+kubeadmFlags+" could not be told: "+flags.Err, "make that file readable"))
+		}
+		if skipped := unknownAmong(is+1, want-1); skipped != 0 {
 			found = append(found, block(place(h), fmt.Sprintf("it would go from %s to %s over v1.%d, and what that minor's kubeadm changes on a node is not known here",
 				f.Node(h.Name).Kubelet, f.Target, skipped),
 				fmt.Sprintf("run kubeadm upgrade node of v1.%d on it first", skipped)))

@@ -88,8 +88,8 @@ func way(c *config.Cluster, f Facts) []hop {
 	return append(hops, hop{last, c.Target})
 }
 
-// minorsBelow gives the minors of the rungs below the target's. The first is optional where it is only for kubelets that
-// may as well stay as they are while the API servers move on: they go along with the next.
+// minorsBelow gives the minors of the rungs below the target's. The first is optional where it is only for nodes whose
+// kubelets may as well stay as they are while the API servers move on: they go along with the next.
 func minorsBelow(c *config.Cluster, f Facts) (minors []int, optional bool) {
 	last, ok := minorOf(c.Target)
 	oldest, newest, known := span(pieces(c, f))
@@ -100,7 +100,7 @@ func minorsBelow(c *config.Cluster, f Facts) (minors []int, optional bool) {
 	switch {
 	case newest > oldest:
 		first = newest
-	case kubeletsBehind(c, f, oldest):
+	case nodesLeft(c, f, oldest):
 		first, optional = oldest, kubeletsMayLag(f, oldest+1)
 	}
 	for minor := first; minor < last; minor++ {
@@ -168,11 +168,13 @@ func span(versions []string) (oldest, newest int, known bool) {
 	return oldest, newest, known
 }
 
-// kubeletsBehind reports whether a kubelet has not come to the control planes' minor yet and does not wait on purpose.
-func kubeletsBehind(c *config.Cluster, f Facts, minor int) bool {
+// nodesLeft reports whether a kubelet has not come to the control planes' minor yet and does not wait on purpose, or
+// whether a node is still in a window: the next rung would take more nodes out of service beside it.
+func nodesLeft(c *config.Cluster, f Facts, minor int) bool {
 	for _, h := range c.Hosts {
-		is, ok := minorOf(f.Node(h.Name).Kubelet)
-		if ok && is < minor && waitsAt(c, f, h, minor) == "" {
+		n := f.Node(h.Name)
+		is, ok := minorOf(n.Kubelet)
+		if n.Window != "" || ok && is < minor && waitsAt(c, f, h, minor) == "" {
 			return true
 		}
 	}

@@ -1,9 +1,11 @@
 package steps
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -99,5 +101,47 @@ func TestEffectsMeetNeeds(t *testing.T) {
 		if d := cmp.Diff(before.Hosts, f.copied().Hosts); d != "" {
 			t.Errorf("foretelling has changed what was observed:\n%s", d)
 		}
+	}
+}
+
+// Wherever a climb is killed, also with another mind about its workers the next time, it goes on and ends at the target.
+func TestAnyClimbGoesOnFromAnywhere(t *testing.T) {
+	killed := 0
+	for seed := range uint64(150) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t, seed)
+				m.c.Target = []string{"v1.36.3", "v1.37.2"}[m.rnd.IntN(2)]
+				m.f = climbing(m.c, "v1.34.4", "v1.36.4", "v1.36.3", "v1.35.6", "v1.35.4", "v1.34.4")
+				m.foreign = map[string]bool{}
+				for range m.rnd.IntN(8) {
+					m.c.Workers.Climb = []string{config.EachRung, config.Once}[m.rnd.IntN(2)]
+					m.f = Aim(m.c, m.f)
+					ctx, cancel := context.WithCancelCause(t.Context())
+					timer := time.AfterFunc(time.Duration(m.rnd.IntN(3600))*time.Second, func() { cancel(errCut) })
+					if _, _, err := m.run(ctx, nil); err != nil {
+						killed++
+					}
+					timer.Stop()
+					cancel(nil)
+					m.f = Aim(m.c, m.f)
+					if found := Check(m.c, m.f); Blocked(found) {
+						t.Fatalf("this keeps the next run from going on: %q", lines(found))
+					}
+				}
+				for rungs := 0; m.f.Target != m.c.Target || rungs == 0; rungs++ {
+					if m.f = Aim(m.c, m.f); rungs > 4 {
+						t.Fatalf("still on the way to %s", m.f.Target)
+					}
+					if _, _, err := m.run(t.Context(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.arrived()
+			})
+		})
+	}
+	if killed < 100 {
+		t.Errorf("%d runs were killed: the test no longer sees that", killed)
 	}
 }

@@ -86,6 +86,8 @@ func TestWay(t *testing.T) {
 			c.Workers.Climb = config.Once
 			kubelet(f, "cp-2", "v1.33.9")
 		}, "v1.34.4 v1.35.4"},
+		{"a window was left open on a node that has arrived", "v1.35.4", all, func(_ *config.Cluster, f *Facts) { f.opened("w-1") }, "v1.34.4 v1.35.4"},
+		{"a window was left open, and there is nothing for its rung", "v1.35.4", all[:4], func(_ *config.Cluster, f *Facts) { f.opened("w-1") }, "v1.35.4"},
 		{"a kubelet's older patch is no rung", "v1.35.4", all, func(_ *config.Cluster, f *Facts) { kubelet(f, "w-1", "v1.34.1") }, "v1.35.4"},
 		{"the cluster is newer", "v1.33.9", all, nil, "v1.33.9"},
 		{"the cluster could not be asked", "v1.36.3", all, func(_ *config.Cluster, f *Facts) { f.Cluster = ClusterFacts{Err: os.ErrNotExist} }, "v1.36.3"},
@@ -176,10 +178,17 @@ func TestChecksOfEveryRung(t *testing.T) {
 				f.host(h, func(h *Host) { h.binary("kubelet", "v1.34.4") })
 			}
 		}, []string{"block | versions-in-skew | cluster | API servers of v1.34 and of v1.36 are beside each other: more than one minor apart"}},
-		{"over a minor that is not known", func(c *config.Cluster, f *Facts) {
+		{"what a skipped minor would change cannot be told", func(c *config.Cluster, f *Facts) {
+			f.node("w-1", func(n *Node) { n.Kubelet = "v1.34.4" })
+			f.host("w-1", func(h *Host) {
+				h.binary("kubelet", "v1.34.4")
+				h.System.Units = map[string]hosts.SystemUnit{"kubelet.service": {Files: map[string]hosts.File{kubeadmFlags: {Err: "cat: I/O error"}}}}
+			})
+		}, []string{"block | versions-in-skew | w-1 (prod.yaml:7:5) | it skips a minor, and what that would change in /var/lib/kubelet/kubeadm-flags.env could not be told: cat: I/O error"}},
+		{"over minors that are known", func(c *config.Cluster, f *Facts) {
 			f.node("w-1", func(n *Node) { n.Kubelet = "v1.33.9" })
 			f.host("w-1", func(h *Host) { h.binary("kubelet", "v1.33.9") })
-		}, nil}, // 1.34 and 1.35 are
+		}, nil},
 	} {
 		tt.run(t)
 	}

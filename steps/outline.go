@@ -101,6 +101,28 @@ func (r Rung) restarts() []Restart {
 			}
 		}
 	}
+	for _, what := range r.addOns() {
+		found = append(found, Restart{what, []string{wholeCluster}})
+	}
+	return found
+}
+
+// addOns are those that kubeadm replaces, on every node, with the last control plane.
+func (r Rung) addOns() []string {
+	arch := ""
+	for _, stage := range r.Plan.Outline(r.Facts).Stages {
+		if stage.Name == "control plane" {
+			arch = r.Facts.Hosts[stage.Lanes[0].Target].Arch
+		}
+	}
+	var found []string
+	c := r.Facts.Cluster
+	if arch != "" && c.ProxyImage != "" && tagOf(c.ProxyImage) != r.To {
+		found = append(found, "kube-proxy")
+	}
+	if tag := r.Facts.Artifacts.Image(arch, "coredns"); tag != "" && c.CoreDNSImage != "" && c.DNSTag == "" && tagOf(c.CoreDNSImage) != tag {
+		found = append(found, "coredns")
+	}
 	return found
 }
 

@@ -131,7 +131,7 @@ func handOver(c *config.Cluster, s *Session, host string) []step {
 // kubeletLanes moves the kubelets of control planes, one at a time, once all API servers are new.
 func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	var lanes []lane
-	for _, h := range controlPlanes(c) {
+	for _, h := range openFirst(f, controlPlanes(c)) {
 		lanes = append(lanes, lane{
 			Target: h.Name,
 			Open: append([]step{AwaitControlPlanes(s, true), AwaitEndpoints(s, h.Name),
@@ -144,11 +144,24 @@ func kubeletLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	return lanes
 }
 
+// openFirst puts hosts in front whose window an earlier run left open: before another one opens, it closes.
+func openFirst(f Facts, all []config.Host) []config.Host {
+	var open, others []config.Host
+	for _, h := range all {
+		if f.Node(h.Name).Window != "" {
+			open = append(open, h)
+		} else {
+			others = append(others, h)
+		}
+	}
+	return append(open, others...)
+}
+
 // workerLanes moves the workers that do not wait for a later rung. kubeadm comes after the drain: an old kubelet that happens to
 // restart must not read the new configuration while pods still run on it.
 func workerLanes(c *config.Cluster, f Facts, s *Session) []lane {
 	var lanes []lane
-	for _, h := range moving(c, f) {
+	for _, h := range openFirst(f, moving(c, f)) {
 		lanes = append(lanes, lane{
 			Target: h.Name,
 			Open: []step{AwaitControlPlanes(s, true), AwaitEndpoints(s, h.Name),

@@ -138,6 +138,12 @@ func TestPlans(t *testing.T) {
 			f.opened("w-2")
 			return c, f
 		}},
+		{"open-window-comes-first", func() (*config.Cluster, Facts) {
+			c := cluster(1, 3)
+			f := half(c)
+			f.opened("w-2")
+			return c, f
+		}},
 		{"window-left-open-on-a-control-plane", func() (*config.Cluster, Facts) {
 			c := cluster(3, 0)
 			f := half(c)
