@@ -132,7 +132,7 @@ func TestHostCertificate(t *testing.T) {
 }
 
 func TestAcceptNew(t *testing.T) {
-	s := startServer(t, nil)
+	s, stranger := startServer(t, nil), startServer(t, nil)
 	old, err := os.ReadFile(s.files["known_hosts"])
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +154,7 @@ func TestAcceptNew(t *testing.T) {
 	if err := again.Connect(t.Context()); err != nil || len(again.net.Accepted()) > 0 {
 		t.Errorf("%v, accepted %q", err, again.net.Accepted())
 	}
-	stranger := startServer(t, nil) // in the place of the host
-	takeover := s.host(t, func(c *Config) {
+	takeover := s.host(t, func(c *Config) { // the stranger in the place of the host
 		learn(c)
 		c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, stranger.addr.String())

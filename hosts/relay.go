@@ -158,13 +158,16 @@ func (r *relay) hear() {
 	}
 }
 
-// hushed waits for the end of standard error after that of the program.
+// hushed waits for the end of what the program says, on both streams, after its own end.
 func (r *relay) hushed() {
 	t := time.NewTimer(settleLimit)
 	defer t.Stop()
-	select {
-	case <-r.said:
-	case <-t.C:
+	for _, end := range []<-chan struct{}{r.said, r.framed} {
+		select {
+		case <-end:
+		case <-t.C:
+			return
+		}
 	}
 }
 
