@@ -11,15 +11,15 @@ import (
 )
 
 // A worker that skips a minor never runs that minor's `kubeadm upgrade node`. What it would have changed among the files
-// of a node is listed here and done by us. That the last minor's kubeadm does the rest holds from its source,
-// k8s.io/kubernetes@v1.36.3 (v1.37.2 is the same), in cmd/kubeadm/app:
+// of a node is listed here and done by us. That the last minor's kubeadm does the rest is read in its source,
+// k8s.io/kubernetes@v1.36.3 (v1.37.2 does the same), in cmd/kubeadm/app:
 //
 //   - on a worker it has no version policy: cmd/phases/upgrade/node/preflight.go:52-58 looks for root, the system and
 //     the runtime; the system is held against the minor after the installed kubelet's (preflight/checks.go:572-575).
 //   - it takes nothing from the kubelet's old configuration: config.yaml is written anew from the ConfigMap, which the
 //     control planes' climb has kept right, with the patches and instance-config.yaml over it
 //     (phases/kubelet/config.go:47-78). The old one is only copied away (phases/upgrade/postupgrade.go:108-116).
-//   - the other phases are for control planes (cmd/upgrade/node.go:118-123).
+//   - the other phases are for control planes, or have nothing to do (cmd/upgrade/node.go:118-123).
 //
 // An annotation that 1.34 to 1.36 take from the Node (kubeadm.alpha.kubernetes.io/cri-socket) is no longer read by 1.37.
 
