@@ -8,10 +8,11 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 HAS_CC := $(shell command -v $$(go env CC) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint bench lab-prepare lab-build lab-up lab-status lab-save lab-load lab-down e2e e2e-list
+.PHONY: help build test race lint bench sim lab-prepare lab-build lab-up lab-status lab-save lab-load lab-down e2e e2e-list
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo; echo "  SEED, RUNS and FOR choose what sim plays; a broken schedule says how to play it again."
 	@echo; echo "  LAB=small (one control plane, one worker) or LAB=ha (three behind haproxy, two workers),"
 	@echo "  FROM=v1.35.4 and TO=v1.36.3 choose the lab, CASE=name one case of e2e."
 
@@ -34,6 +35,14 @@ lint: ## check formatting, go vet, staticcheck
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
+
+SEED ?= 1
+RUNS ?= 100
+FOR  ?= 0
+
+sim: ## upgrade simulated clusters while things go wrong: RUNS schedules from SEED, or for as long as FOR (10m)
+	@log=$$(mktemp); go test -timeout 0 -count=1 -run SchedulesOfFaults ./internal/sim -v -args -seed $(SEED) -runs $(RUNS) -for $(FOR) >$$log 2>&1; \
+	code=$$?; grep -v -e '^=== ' -e '--- PASS' $$log; rm -f $$log; exit $$code
 
 lab-prepare: ## install what the lab needs on this machine, if it is missing (Debian, root)
 	@lab/prepare

@@ -262,6 +262,20 @@ func (w *World) change(p place, gr schema.GroupResource, o object, patch bool, b
 	return encode(p.resource, fresh), http.StatusOK, nil
 }
 
+// patch asks for a change of an object as a client would.
+func (w *World) patch(path, body string) error {
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodPatch, path, nil)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, _, failure := w.answer(r, []byte(body)); failure != nil {
+		return failure
+	}
+	return nil
+}
+
 // merge is a JSON merge patch (RFC 7386). What is patched here has no lists that a strategic one would merge.
 func merge(now, with map[string]any) map[string]any {
 	if now == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -28,8 +29,7 @@ type member struct {
 	id   uint64
 	down bool // by a fault, although its pod runs
 
-	told bool // the operator's last question to it was answered
-	gone bool // the operator's last question to it was not
+	told time.Time // when the operator's last question to it was answered; zero: it was not
 }
 
 func (e *etcd) add(h *host) {
@@ -110,7 +110,7 @@ func (m *member) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse,
 	w := m.h.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m.told, m.gone = true, false
+	m.told = time.Now()
 	s := &pb.StatusResponse{
 		Header: m.header(), Version: m.version(), StorageVersion: "3.6.0", DbSize: 1 << 20, DbSizeInUse: 1 << 19, DbSizeQuota: 2 << 30,
 		RaftTerm: w.etcd.term, RaftIndex: uint64(w.store.revision), RaftAppliedIndex: uint64(w.store.revision),

@@ -119,13 +119,15 @@ var allows = map[string][]string{
 	"cordon": {"cordon"}, "uncordon": {"uncordon", "drain"},
 }
 
-// performed notes that something was done to a host, which its lane in the plan must hold.
+// performed notes that something was done to a host: by a step that was in the plan and has begun. A script may go on for
+// a moment when its step has ended.
 func (w *World) performed(what string, h *host, r *Run) {
 	if r == nil || h == nil {
 		return
 	}
 	for _, step := range allows[what] {
-		if does, planned := r.planned[h.name+" "+step]; planned && (what != "kubeadm apply" || strings.Contains(does, "apply")) {
+		at := h.name + " " + step
+		if does, planned := r.planned[at]; planned && r.begun[at] && (what != "kubeadm apply" || strings.Contains(does, "apply")) {
 			return
 		}
 	}
@@ -144,24 +146,24 @@ func (w *World) nodeChanged(before, now *corev1.Node) {
 	w.performed(what, w.hostOfNode(now.Name), w.run)
 }
 
-// mayLose holds that etcd can do without a host's member now. A member that went since the operator was last told that it
-// is well is nobody's fault.
-func (w *World) mayLose(h *host, doing string) {
-	if len(w.etcd.members) == 1 || w.etcd.of(h) == nil {
+// mayLose holds that etcd can do without a host's member now. A member that went since the operator was told, in this
+// very lane, that it is well is nobody's fault.
+func (w *World) mayLose(h *host, r *Run, doing string) {
+	if len(w.etcd.members) == 1 || w.etcd.of(h) == nil || r == nil {
 		return
 	}
 	for _, m := range w.etcd.members {
-		if m.h != h && !m.up() && (m.gone || !m.told) {
+		if m.h != h && !m.up() && (m.told.IsZero() || m.told.Before(r.lanes[h.name])) {
 			w.breaks(etcdQuorum, "%s %s, and the member of %s is down", h.name, doing, m.h.name)
 		}
 	}
 }
 
 // restarting is called before a kubelet is started anew.
-func (w *World) restarting(h *host) {
+func (w *World) restarting(h *host, r *Run) {
 	is, will := h.kubelet.version, h.installed("kubelet")
 	if minor(is) != minor(will) {
-		w.mayLose(h, "restarts its static pods")
+		w.mayLose(h, r, "restarts its static pods")
 	}
 	if is == will {
 		return
@@ -179,7 +181,7 @@ func (w *World) movesControlPlane(h *host, r *Run) {
 	if !h.control {
 		return
 	}
-	w.mayLose(h, "is moved by kubeadm")
+	w.mayLose(h, r, "is moved by kubeadm")
 	if r != nil && !w.snapshotSince(r.began) {
 		w.breaks(snapshotFirst, "%s is moved by kubeadm", h.name)
 	}
@@ -196,6 +198,17 @@ func (w *World) moves(h *host, wanted string) {
 func (w *World) rolls(image string) {
 	for _, h := range w.hosts {
 		w.moves(h, image)
+	}
+}
+
+// arrives is called when a rung has come to its end.
+func (w *World) arrives() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.hosts {
+		if w.window(h) != "" {
+			w.breaks(ownCordon, "%s after a whole rung", h.name)
+		}
 	}
 }
 

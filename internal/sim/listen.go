@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -75,7 +76,7 @@ func (w *World) serveEtcd(h *host, cert issued) error {
 	pb.RegisterClusterServer(server, m)
 	l := h.port(h.address+":2379", func() bool {
 		if !m.up() {
-			m.told, m.gone = false, true
+			m.told = time.Time{}
 		}
 		return m.up()
 	})

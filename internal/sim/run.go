@@ -50,16 +50,18 @@ type Run struct {
 	Empty    bool     // there was nothing to do
 
 	began   time.Time
-	planned map[string]string // what each step does, by "target step"
+	planned map[string]string    // what each step does, by "target step"
+	lanes   map[string]time.Time // when the newest lane of a target began
+	begun   map[string]bool      // those that have begun, guarded by the world's lock
 }
 
 // Change turns a plan into another one before it runs: what a broken kuberung would do. The outline that people were
 // shown is that of the plan before.
-type Change func(s *steps.Session, rung *steps.Rung)
+type Change func(w *World, s *steps.Session, rung *steps.Rung)
 
 // Upgrade does what `kuberung upgrade --yes` does: observe, check, plan, run, rung after rung. change may be nil.
 func (w *World) Upgrade(ctx context.Context, c *config.Cluster, o *Operator, change Change) *Run {
-	r := &Run{began: time.Now(), planned: map[string]string{}}
+	r := &Run{began: time.Now(), planned: map[string]string{}, begun: map[string]bool{}, lanes: map[string]time.Time{}}
 	s := steps.OpenThrough(c, nil, o.Dial)
 	defer s.Close()
 	w.begins(r, o)
@@ -89,9 +91,6 @@ func (w *World) begins(r *Run, o *Operator) {
 	w.run, o.run = r, r
 	o.id = fmt.Sprintf("run-%d", w.runs)
 	w.operators[o.id] = o
-	for _, m := range w.etcd.members {
-		m.told, m.gone = false, false
-	}
 }
 
 // lock takes the cluster's lock. That a process has ended is known on its own machine.
@@ -133,17 +132,31 @@ func (w *World) climb(ctx context.Context, c *config.Cluster, s *steps.Session, 
 		rung := rungs[0]
 		w.plans(r, rung.Plan.Outline(rung.Facts))
 		if change != nil {
-			change(s, &rung)
+			change(w, s, &rung)
 		}
 		err = engine.Run(ctx, rung.Plan, engine.Options[steps.Facts]{
 			Observe: s.ObserveTarget, Enter: s.Enter,
-			Emit: func(e engine.Event) { r.Events = append(r.Events, e) },
+			Emit: func(e engine.Event) { w.hears(r, e) },
 		})
 		if err != nil {
 			return err
 		}
+		w.arrives()
 	}
 	return fmt.Errorf("there is more to do after %d rungs", rungsAtMost)
+}
+
+func (w *World) hears(r *Run, e engine.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Events = append(r.Events, e)
+	if e.Kind == engine.Started && e.Step == "" {
+		r.lanes[e.Target] = time.Now()
+	}
+	if e.Kind == engine.Started && e.Step != "" {
+		r.begun[e.Target+" "+e.Step] = true
+		w.note("%s: step %s begins: %s", e.Target, e.Step, e.Text)
+	}
 }
 
 func (w *World) plans(r *Run, out engine.Outline) {

@@ -19,6 +19,8 @@ type schedule struct {
 	rnd    *rand.Rand
 	shape  Shape
 	faults []planned
+
+	patience int // runs after which a person calls it stuck
 }
 
 // planned is one fault and when it comes, after the start of all.
@@ -122,7 +124,7 @@ func (s *schedule) between(from, to time.Duration) time.Duration {
 }
 
 func newSchedule(seed uint64) *schedule {
-	s := &schedule{seed: seed, rnd: rand.New(rand.NewPCG(seed, 3))}
+	s := &schedule{seed: seed, patience: 20, rnd: rand.New(rand.NewPCG(seed, 3))}
 	s.shape = Shape{ControlPlanes: []int{1, 1, 3}[s.rnd.IntN(3)], Workers: s.rnd.IntN(4), Target: "v1.36.3", Seed: seed, Batch: 1 + s.rnd.IntN(2)}
 	s.shape.Version = []string{"v1.35.4", "v1.35.4", "v1.36.1"}[s.rnd.IntN(3)]
 	if s.shape.Workers > 1 && s.rnd.IntN(3) == 0 {
@@ -144,9 +146,6 @@ func (s *schedule) String() string {
 	}
 	return b.String()
 }
-
-// runsAtMost is how often a person tries before they call it stuck.
-const runsAtMost = 20
 
 // play runs the schedule to its end: `kuberung upgrade` again and again until it says that there is nothing to do.
 func (s *schedule) play(t *testing.T, dir string, change Change) (*trial, error) {
@@ -171,7 +170,7 @@ func (s *schedule) play(t *testing.T, dir string, change Change) (*trial, error)
 
 func (t *trial) upgradeUntilDone(change Change) {
 	last := t.faults[len(t.faults)-1].after
-	for t.runs < runsAtMost {
+	for t.runs < t.patience {
 		t.runs++
 		ctx, cancel := context.WithCancelCause(t.t.Context())
 		o := t.w.NewOperator()
@@ -184,9 +183,13 @@ func (t *trial) upgradeUntilDone(change Change) {
 		t.operator = nil
 		t.w.note("the run ends: %v", r.Err)
 		t.repair(r)
-		over := time.Since(t.w.began) > last
+		over, broken := time.Since(t.w.began) > last, len(t.w.broken) > 0
 		t.w.mu.Unlock()
+		if broken {
+			return
+		}
 		if r.Err == nil && r.Empty && over {
+			pause(t.t.Context(), locksExpire)
 			t.w.finish()
 			return
 		}
@@ -216,6 +219,9 @@ func (t *trial) repair(r *Run) {
 		}
 	}
 }
+
+// locksExpire is when the lock of a killed run is one no more.
+const locksExpire = 5 * time.Minute
 
 // finish compares where everything ended with where it should have.
 func (w *World) finish() {

@@ -162,7 +162,7 @@ func importImage(s *script, _ []byte) int {
 
 func restartKubelet(s *script, _ []byte) int {
 	s.h.w.performed("restart kubelet", s.h, s.by)
-	s.h.w.restarting(s.h)
+	s.h.w.restarting(s.h, s.by)
 	s.h.startKubelet()
 	s.h.w.changed(s.h.name + ": its kubelet is restarted")
 	return 0

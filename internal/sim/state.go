@@ -24,7 +24,7 @@ func (w *World) State() []string {
 			say("%s: %s %s is installed", h.name, name, h.installed(name))
 		}
 		say("%s: kubelet %s runs, configured %q", h.name, h.kubelet.version, h.read("/var/lib/kubelet/config.yaml"))
-		say("%s: %d files are staged, lock %q", h.name, len(h.below("/var/lib/kuberung/stage")), h.lock.id)
+		say("%s: %d files are staged, locked: %v", h.name, len(h.below("/var/lib/kuberung/stage")), h.lock.id != "" && h.lockAge() <= h.lock.term)
 		for _, component := range components {
 			if h.control {
 				say("%s: %s %s runs: %v, manifest %q", h.name, component, h.versionOf(component), h.runs(component), h.read(manifestFile(component)))
@@ -60,7 +60,7 @@ func (w *World) WantState() []string {
 			say("%s: %s %s is installed", h.name, name, target)
 		}
 		say("%s: kubelet %s runs, configured %q", h.name, target, kubeletConfig(target))
-		say("%s: 0 files are staged, lock %q", h.name, "")
+		say("%s: 0 files are staged, locked: false", h.name)
 		for _, component := range components {
 			if h.control {
 				say("%s: %s %s runs: true, manifest %q", h.name, component, tagOf(image(component, target)), manifest(h, component, target))
