@@ -113,11 +113,12 @@ func TestPassphraseThatNobodyGives(t *testing.T) {
 	wantError(t, err, ErrNobody, "passphrase of "+s.files["locked"], "ssh-agent")
 	wantError(t, err, ErrAuth)
 
-	p := &person{answers: []string{"a", "b", "c", "open sesame"}}
+	p := &person{answers: []string{"a", "", "c", "open sesame"}}
+	n := NewNetwork(p.ask)
 	c := s.config()
 	c.KeyFiles = []string{s.files["locked"]}
-	h = NewNetwork(p.ask).Host(c)
-	wantError(t, h.Connect(t.Context()), ErrAuth, "does not open it")
+	wantError(t, n.Host(c).Connect(t.Context()), ErrAuth, "does not open it")
+	wantError(t, n.Host(c).Connect(t.Context()), ErrPassphrase) // the next host does not ask again
 	if len(p.asked) != passphraseTries {
 		t.Errorf("asked %d times, want %d", len(p.asked), passphraseTries)
 	}

@@ -123,8 +123,8 @@ func TestAuth(t *testing.T) {
 	s.put(t, "garbage", "no key")
 	t.Setenv("SSH_AUTH_SOCK", "")
 	for name, words := range map[string][]string{
-		s.files["stranger"]:            {"user ops", "authentication", "publickey"},
-		s.files["locked"]:              {"offered: key file", "ssh-ed25519 SHA256:"},
+		s.files["stranger"]:            {"authentication: user ops is refused with key file"},
+		s.files["locked"]:              {"refused with key file", "ssh-ed25519 SHA256:"},
 		s.files["garbage"]:             {"garbage"},
 		filepath.Join(s.dir, "absent"): {"absent"},
 		"":                             {"SSH_AUTH_SOCK"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,7 +26,7 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 // dial connects. What may take a person's time, and the way there, is not part of ConnectTimeout.
 func (h *Host) dial(ctx context.Context) (*conn, error) {
 	if err := h.completeOnce(ctx); err != nil {
-		return nil, h.connectError(phaseConfig, ErrUnreachable, err)
+		return nil, h.connectError(phaseConfig, ErrSSHConfig, err)
 	}
 	ctx, open, err := h.way(ctx)
 	if err != nil {
@@ -142,7 +143,7 @@ func (h *Host) dialSlot(ctx context.Context) (release func(), err error) {
 func (h *Host) handshake(ctx context.Context, open dialFunc, keys *hostKeys, ids *identities) (*conn, error) {
 	nc, err := open(ctx, "tcp", h.target())
 	if err != nil {
-		return nil, h.connectError(phaseTCP, ErrUnreachable, reason(ctx, err))
+		return nil, h.connectError(phaseTCP, ErrUnreachable, reason(ctx, plainNetError(err)))
 	}
 	wire := &wire{Conn: nc}
 	wire.at(phaseBanner)
@@ -186,9 +187,35 @@ func (h *Host) handshakeError(ctx context.Context, phase string, keys *hostKeys,
 	case errors.As(err, &none) && none.What == "host key" && len(keys.recorded()) > 0:
 		return h.connectError(phaseKey, ErrHostKeyChanged, keys.noCommon(none))
 	case phase == phaseAuth && (strings.Contains(err.Error(), "unable to authenticate") || strings.Contains(err.Error(), "ssh: disconnect")):
-		return h.connectError(phase, ErrAuth, fmt.Errorf("user %s: %w; offered: %v", h.cfg.User, err, ids))
+		return h.connectError(phase, ErrAuth, h.refusal(ids, err))
 	}
-	return h.connectError(phase, ErrUnreachable, err)
+	return h.connectError(phase, ErrUnreachable, plainNetError(err))
+}
+
+// refusal says in plain words why the host did not let us in.
+func (h *Host) refusal(ids *identities, err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "ssh: disconnect"):
+		_, why, _ := strings.Cut(text, "ssh: disconnect, ")
+		return fmt.Errorf("sshd hung up on user %s (%s); offered were %v", h.cfg.User, why, ids)
+	case !strings.Contains(text, "publickey"):
+		return fmt.Errorf("sshd takes no public key from user %s", h.cfg.User)
+	default:
+		return fmt.Errorf("user %s is refused with %v", h.cfg.User, ids)
+	}
+}
+
+// plainNetError leaves out what the rest of the message says: "dial tcp 192.0.2.1:22: connect:".
+func plainNetError(err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) {
+		return err
+	}
+	var call *os.SyscallError
+	if errors.As(op.Err, &call) {
+		return call.Err
+	}
+	return op.Err
 }
 
 func (h *Host) connectError(phase string, kind, err error) error {

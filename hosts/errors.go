@@ -12,6 +12,8 @@ var (
 	ErrHostKeyUnknown    = errors.New("host key unknown")
 	ErrHostKeyChanged    = errors.New("host key changed")
 	ErrAuth              = errors.New("authentication refused")
+	ErrPassphrase        = errors.New("the key needs its passphrase")
+	ErrSSHConfig         = errors.New("the configuration of ssh cannot be followed")
 	ErrUnreachable       = errors.New("unreachable")
 	ErrConnLost          = errors.New("connection lost")
 	ErrForwardingRefused = errors.New("sshd forbids forwarding")
@@ -33,7 +35,7 @@ var errNotSent = errors.New("nothing sent")
 type ConnectError struct {
 	Host, Address string // Address with port
 	Phase         string // what was being waited for: "tcp connect", "ssh banner", …
-	Kind          error  // ErrUnreachable, ErrAuth, ErrHostKeyUnknown or ErrHostKeyChanged
+	Kind          error  // ErrUnreachable, ErrAuth, ErrHostKeyUnknown, ErrHostKeyChanged or ErrSSHConfig
 	Err           error  // the reason
 }
 

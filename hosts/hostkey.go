@@ -123,14 +123,15 @@ func (h *Host) hostKeys() (*hostKeys, error) {
 }
 
 // algorithms are those of the recorded keys, so that the server offers a key we can compare
-// (golang/go#29286). For an unknown host they are all but certificates, which nobody could verify.
+// (golang/go#29286). For an unknown host they are all but certificates, which nobody could verify, and first the one
+// whose key a person can read out.
 func (k *hostKeys) algorithms() []string {
 	if recorded := k.recorded(); len(recorded) > 0 {
 		return recorded
 	}
-	var plain []string
+	plain := []string{ssh.KeyAlgoED25519}
 	for _, a := range ssh.SupportedAlgorithms().HostKeys {
-		if !strings.Contains(a, "-cert-") {
+		if !strings.Contains(a, "-cert-") && a != ssh.KeyAlgoED25519 {
 			plain = append(plain, a)
 		}
 	}
@@ -140,7 +141,7 @@ func (k *hostKeys) algorithms() []string {
 // recorded is empty for an unknown host.
 func (k *hostKeys) recorded() []string { return k.db.HostKeyAlgorithms(k.target) }
 
-// check compares the offered key with the record. Errors match ErrHostKeyUnknown or ErrHostKeyChanged.
+// check compares the offered key with the record. Errors are *keyError.
 func (k *hostKeys) check(ctx context.Context, key ssh.PublicKey) error {
 	// The record is looked up by name; the address argument only has to have the form of one.
 	err := k.db.HostKeyCallback()(k.target, &net.TCPAddr{IP: net.IPv4zero, Port: 22}, key)
@@ -152,18 +153,35 @@ func (k *hostKeys) check(ctx context.Context, key ssh.PublicKey) error {
 	var revoked *xknownhosts.RevokedError
 	switch {
 	case errors.As(err, &revoked):
-		return fmt.Errorf("%w: %s:%d revokes the offered key (%s); do not connect", ErrHostKeyChanged, revoked.Revoked.Filename, revoked.Revoked.Line, offered)
+		return changed("%s:%d revokes the offered key (%s); do not connect", revoked.Revoked.Filename, revoked.Revoked.Line, offered)
 	case errors.As(err, &bad) && len(bad.Want) > 0:
-		return fmt.Errorf("%w: %s records %s, offered was %s; if the host was reinstalled, remove the old entry with: ssh-keygen -f %s -R %s; if not, somebody may be in between",
-			ErrHostKeyChanged, places(bad.Want), fingerprints(bad.Want), offered, Quote(bad.Want[0].Filename), Quote(knownhosts.Normalize(k.target)))
+		return changed("is not the recorded one: %s has %s, offered was %s\nif the host was reinstalled, remove the old entry: %s\nif not, somebody may be in between",
+			places(bad.Want), fingerprints(bad.Want), offered, Quote("ssh-keygen", "-f", bad.Want[0].Filename, "-R", knownhosts.Normalize(k.target)))
 	case errors.As(err, &bad) && k.learn:
 		return k.accept(ctx, key)
 	case errors.As(err, &bad):
-		return fmt.Errorf("%w: %s has no entry for %s, offered was %s; compare with ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub on the host's console, then record it with: %s",
-			ErrHostKeyUnknown, strings.Join(k.files, ", "), knownhosts.Normalize(k.target), offered, keyFileType(key), k.howToRecord(key))
+		return unknown("%s is not in %s for %s\ncompare it with what the host's console prints: ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub\nthen record it: %s",
+			offered, strings.Join(k.files, " or "), knownhosts.Normalize(k.target), keyFileType(key), k.howToRecord(key))
 	}
-	return fmt.Errorf("%w: %s offers a certificate (%s) that %s does not vouch for: %w; record the right authority for it there with @cert-authority, or its plain key",
-		ErrHostKeyChanged, knownhosts.Normalize(k.target), offered, strings.Join(k.files, ", "), err)
+	return changed("%s offers a certificate (%s) that %s does not vouch for: %w; record the right authority for it there with @cert-authority, or its plain key",
+		knownhosts.Normalize(k.target), offered, strings.Join(k.files, ", "), err)
+}
+
+// keyError is what is wrong with a host key.
+type keyError struct {
+	kind error // ErrHostKeyUnknown or ErrHostKeyChanged, which the text need not repeat
+	why  error
+}
+
+func (e *keyError) Error() string   { return e.why.Error() }
+func (e *keyError) Unwrap() []error { return []error{e.kind, e.why} }
+
+func unknown(format string, args ...any) error {
+	return &keyError{ErrHostKeyUnknown, fmt.Errorf(format, args...)}
+}
+
+func changed(format string, args ...any) error {
+	return &keyError{ErrHostKeyChanged, fmt.Errorf(format, args...)}
 }
 
 // recordLimit is how long another program may hold the lock on known_hosts.
@@ -173,7 +191,7 @@ const recordLimit = 5 * time.Second
 func (k *hostKeys) accept(ctx context.Context, key ssh.PublicKey) error {
 	file := k.files[0]
 	fail := func(err error) error {
-		return fmt.Errorf("%w: its key (%s) is to be recorded in %s: %w", ErrHostKeyUnknown, ssh.FingerprintSHA256(key), file, err)
+		return unknown("%s is to be recorded in %s: %w", ssh.FingerprintSHA256(key), file, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fail(err)
@@ -229,12 +247,16 @@ func appendLine(file, line string) (err error) {
 
 // noCommon explains a server that has none of the recorded types of key.
 func (k *hostKeys) noCommon(err error) error {
-	return fmt.Errorf("%w: %s records %s for %s, but the server has no such key: %w", ErrHostKeyChanged, strings.Join(k.files, ", "), strings.Join(k.recorded(), ", "), k.target, err)
+	return changed("%s records %s for %s, but the server has no such key: %w", strings.Join(k.files, ", "), strings.Join(k.recorded(), ", "), k.target, err)
 }
 
 // howToRecord is the command that records the offered key, and no other that might be offered later.
 func (k *hostKeys) howToRecord(key ssh.PublicKey) string {
-	return Quote("echo", knownhosts.Line([]string{k.target}, key)) + " >> " + Quote(k.files[0])
+	command := Quote("echo", knownhosts.Line([]string{k.target}, key)) + " >> " + Quote(k.files[0])
+	if dir := filepath.Dir(k.files[0]); !exists(dir) {
+		command = Quote("mkdir", "-pm", "700", dir) + " && " + command
+	}
+	return command
 }
 
 // keyFileType is the type of a key as ssh-keyscan and the names of sshd's key files spell it.

@@ -67,7 +67,7 @@ func TestForms(t *testing.T) {
 				t.Errorf("recorded %q", got)
 			}
 			other, _ := newSigner(t)
-			wantError(t, k.check(t.Context(), other.PublicKey()), ErrHostKeyChanged, ":1 records")
+			wantError(t, k.check(t.Context(), other.PublicKey()), ErrHostKeyChanged, ":1 has")
 		})
 	}
 }
@@ -105,7 +105,7 @@ func TestHostCertificate(t *testing.T) {
 		{"expired", "127.0.0.1", -time.Hour, "@cert-authority * " + ca, ErrHostKeyChanged, "expired"},
 		{"of a revoked authority", "127.0.0.1", time.Hour, "@cert-authority * " + ca + "@revoked * " + ca, ErrHostKeyChanged, ""},
 		// Nobody vouches for the certificate: the host is unknown, not an attacker.
-		{"of an unknown authority", "127.0.0.1", time.Hour, "# nothing\n", ErrHostKeyUnknown, "no entry"},
+		{"of an unknown authority", "127.0.0.1", time.Hour, "# nothing\n", ErrHostKeyUnknown, "is not in"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t, func(s *server) {

@@ -146,8 +146,7 @@ func TestJumpInACircle(t *testing.T) {
 			h := New(Config{Name: "cp1", Address: "a", User: "ops", SSHConfig: file})
 			defer h.Close()
 			err := h.Connect(ctx)
-			wantError(t, err, ErrUnreachable)
-			if !strings.Contains(err.Error(), "circle") && !strings.Contains(err.Error(), "loop") {
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "circle") && !strings.Contains(err.Error(), "loop") {
 				t.Errorf("got %v, want a word on the circle", err)
 			}
 		})

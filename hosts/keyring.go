@@ -23,10 +23,11 @@ type keyring struct {
 	mu      sync.Mutex
 	turns   map[string]chan struct{} // by file: one token while it is unlocked
 	signers map[string]ssh.Signer
+	failed  map[string]error // files that nobody could unlock: who was asked once is not asked again by the next host
 }
 
 func newKeyring(s *secrets) *keyring {
-	return &keyring{secrets: s, turns: map[string]chan struct{}{}, signers: map[string]ssh.Signer{}}
+	return &keyring{secrets: s, turns: map[string]chan struct{}{}, signers: map[string]ssh.Signer{}, failed: map[string]error{}}
 }
 
 // load gives the key in file. Of one with a passphrase it gives what the agent holds of it, or a *lockedKey as long as
@@ -113,9 +114,26 @@ func (r *keyring) unlock(ctx context.Context, file string) (ssh.Signer, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for the passphrase of %s: %w", file, context.Cause(ctx))
 	}
-	if s := r.known(file); s != nil {
-		return s, nil
+	r.mu.Lock()
+	signer, err := r.signers[file], r.failed[file]
+	r.mu.Unlock()
+	if signer != nil || err != nil {
+		return signer, err
 	}
+	signer, err = r.open(ctx, file)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.signers[file] = signer
+	case ctx.Err() == nil:
+		r.failed[file] = err
+	}
+	return signer, err
+}
+
+// open asks until a passphrase opens the file.
+func (r *keyring) open(ctx context.Context, file string) (ssh.Signer, error) {
 	pem, err := readKeyFile(file)
 	if err != nil {
 		return nil, err
@@ -123,11 +141,14 @@ func (r *keyring) unlock(ctx context.Context, file string) (ssh.Signer, error) {
 	q, last := Question{What: "passphrase of " + file}, Secret{}
 	for range passphraseTries {
 		if last, err = r.secrets.get(ctx, q.What, q, last); err != nil {
-			return nil, fmt.Errorf("%w; load the key into ssh-agent to do without", err)
+			return nil, &passphraseError{fmt.Errorf("%w; load the key into ssh-agent to do without", err)}
+		}
+		if last.text == "" {
+			q.Again = errors.New("that was none")
+			continue
 		}
 		signer, err := ssh.ParsePrivateKeyWithPassphrase(pem, []byte(last.text))
 		if err == nil {
-			r.keep(file, signer)
 			return signer, nil
 		}
 		if !errors.Is(err, x509.IncorrectPasswordError) {
@@ -135,8 +156,14 @@ func (r *keyring) unlock(ctx context.Context, file string) (ssh.Signer, error) {
 		}
 		q.Again = errors.New("that passphrase does not open it")
 	}
-	return nil, fmt.Errorf("key file %s: %w", file, q.Again)
+	return nil, &passphraseError{fmt.Errorf("key file %s: %w, after %d tries", file, q.Again, passphraseTries)}
 }
+
+// passphraseError matches ErrPassphrase without saying it.
+type passphraseError struct{ why error }
+
+func (e *passphraseError) Error() string   { return e.why.Error() }
+func (e *passphraseError) Unwrap() []error { return []error{ErrPassphrase, e.why} }
 
 func (r *keyring) turn(file string) chan struct{} {
 	r.mu.Lock()

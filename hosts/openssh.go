@@ -306,11 +306,16 @@ func existing(files ...string) []string {
 		if err != nil {
 			continue // without a home there is nothing in it
 		}
-		if _, err := os.Stat(path); err == nil {
+		if exists(path) {
 			out = append(out, filepath.Clean(path))
 		}
 	}
 	return out
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // fillJump takes the way that ssh would go. Each hop is reached as `ssh HOP` would reach it, except that a hop after

@@ -143,7 +143,7 @@ func TestSSHConfigRefused(t *testing.T) {
 		}
 	})
 	h := New(Config{Name: "cp1", Address: "cp1", SSHConfig: filepath.Join(t.TempDir(), "absent"), User: "ops"})
-	wantError(t, h.Connect(t.Context()), ErrUnreachable, "configuration", "absent")
+	wantError(t, h.Connect(t.Context()), ErrSSHConfig, "configuration", "absent")
 }
 
 func TestExpandTokens(t *testing.T) {

@@ -397,13 +397,15 @@ func TestFixOfAHostThatCannotBeReached(t *testing.T) {
 		err  error
 		want string
 	}{
-		{hosts.ErrHostKeyUnknown, "compare the fingerprint with the host's console, then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"},
-		{through(hosts.ErrHostKeyUnknown), "compare the fingerprint with the console" + jump + ", then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"},
+		{hosts.ErrHostKeyUnknown, "if the key is the right one, record it; or set ssh.acceptNewHostKeys: true, and new keys are recorded at first sight"},
+		{through(hosts.ErrHostKeyUnknown), "if the key" + jump + " is the right one, record it; or set ssh.acceptNewHostKeys: true, and new keys are recorded at first sight"},
 		{hosts.ErrHostKeyChanged, "find out why the key changed; if the host was reinstalled, replace its line in known_hosts"},
 		{through(hosts.ErrHostKeyChanged), "find out why the key" + jump + " changed; if the host was reinstalled, replace its line in known_hosts"},
 		{hosts.ErrAuth, "check ssh.user and ssh.key in the cluster file against the host's authorized_keys"},
-		{through(hosts.ErrAuth), "check ssh.user and ssh.key in the cluster file against the authorized_keys" + jump},
-		{hosts.ErrNobody, "run it on a terminal, load the key into ssh-agent, or name a file under ssh.sudoPasswordFile if it is sudo's password that is asked for"},
+		{through(hosts.ErrAuth), "check the user and the key" + jump},
+		{hosts.ErrNobody, "run it on a terminal, or name a file with the password under ssh.sudoPasswordFile"},
+		{fmt.Errorf("%w: %w", hosts.ErrPassphrase, hosts.ErrNobody), "load the key into ssh-agent (ssh-add), or run it on a terminal and type its passphrase"},
+		{hosts.ErrSSHConfig, "change that file, or set ssh.config: none and say in the cluster file how hosts are reached"},
 		{fmt.Errorf("%w: %w", hosts.ErrSudo, hosts.ErrSudoPassword), "put the right password into the file that ssh.sudoPasswordFile names, or leave that out and type it"},
 		{fmt.Errorf("%w: %w", hosts.ErrSudo, hosts.ErrSudoers), "let ops run any command with sudo: a line in the host's sudoers"},
 		{hosts.ErrSudo, sudo},
@@ -418,6 +420,27 @@ func TestFixOfAHostThatCannotBeReached(t *testing.T) {
 		if got := reachFix(h, fmt.Errorf("connect: %w", tt.err)); got != tt.want {
 			t.Errorf("for %v got\n%q, want\n%q", tt.err, got, tt.want)
 		}
+	}
+}
+
+// What is wrong with a jump host is told once, for all hosts behind it.
+func TestHostsBehindOneJumpHost(t *testing.T) {
+	c := cluster(1, 2)
+	f := seen(c, old)
+	behind := func(host string) error {
+		hop := &hosts.ConnectError{Host: "bastion", Address: "b:22", Phase: "tcp connect", Kind: hosts.ErrUnreachable, Err: errors.New("no route to host")}
+		return &hosts.ConnectError{Host: host, Address: host + ":22", Phase: "jump host", Kind: hosts.ErrUnreachable, Err: hop}
+	}
+	for _, name := range []string{"cp-1", "w-2"} {
+		f.Hosts[name] = Host{Name: name, Err: behind(name)}
+	}
+	f.Hosts["w-1"] = Host{Name: "w-1", Err: errors.New("else")}
+	want := []string{
+		"block |  | cp-1 (prod.yaml:5:5), w-2 | connect to cp-1 (cp-1:22): jump host: connect to bastion (b:22): tcp connect: no route to host",
+		"block |  | w-1 (prod.yaml:6:5) | else",
+	}
+	if d := cmp.Diff(want, lines(hostReachable(c, f))); d != "" {
+		t.Errorf("findings (-want +got):\n%s", d)
 	}
 }
 

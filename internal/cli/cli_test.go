@@ -224,8 +224,8 @@ func TestExitCodesAreUniqueAndInTheREADME(t *testing.T) {
 func TestAHostThatCannotBeReached(t *testing.T) {
 	port := closedPort(t)
 	s := newSite(t, clusterFile(port))
-	want := fmt.Sprintf("BLOCKS  host-reachable  cp-1 (cluster.yaml:5:5)\n        connect to cp-1 (127.0.0.1:%d): tcp connect: dial tcp 127.0.0.1:%d: connect: connection refused\n"+
-		"        -> check the address in the cluster file, the host, and the network between\n", port, port)
+	want := fmt.Sprintf("BLOCKS  host-reachable  cp-1 (cluster.yaml:5:5)\n        connect to cp-1 (127.0.0.1:%d): tcp connect: connection refused\n"+
+		"        -> check the address in the cluster file, the host, and the network between\n", port)
 	for _, command := range []string{"check", "plan", "upgrade"} {
 		got := try(t, "y\n", command, "-f", s.file)
 		text := s.here(got.out + got.err)
@@ -263,7 +263,7 @@ func TestAWrongHostKey(t *testing.T) {
 	s := newSite(t, clusterFile(address.Port))
 	for name, tt := range map[string]struct{ known, fix string }{
 		"changed": {knownhosts.Line([]string{address.String()}, other.PublicKey()) + "\n", "find out why the key changed; if the host was reinstalled, replace its line in known_hosts"},
-		"unknown": {"", "compare the fingerprint with the host's console, then add its key to known_hosts, or set ssh.acceptNewHostKeys: true to record new keys at first sight"},
+		"unknown": {"", "if the key is the right one, record it; or set ssh.acceptNewHostKeys: true, and new keys are recorded at first sight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.put("known_hosts", tt.known)
