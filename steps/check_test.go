@@ -436,7 +436,7 @@ func TestHostsBehindOneJumpHost(t *testing.T) {
 	}
 	f.Hosts["w-1"] = Host{Name: "w-1", Err: errors.New("else")}
 	want := []string{
-		"block |  | cp-1 (prod.yaml:5:5), w-2 | connect to cp-1 (cp-1:22): jump host: connect to bastion (b:22): tcp connect: no route to host",
+		"block |  | cp-1 (prod.yaml:5:5), w-2 | connect to cp-1: jump host: connect to bastion (b:22): tcp connect: no route to host",
 		"block |  | w-1 (prod.yaml:6:5) | else",
 	}
 	if d := cmp.Diff(want, lines(hostReachable(c, f))); d != "" {
