@@ -33,6 +33,7 @@ func TestAClimbThatEndsBetweenRungs(t *testing.T) {
 		{"stopped", stopped, codeStopped, engine.ErrStopped.Error() + "; "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			c.Data = t.TempDir() // two records of one millisecond would be in each other's way
 			s := steps.Open(c, nil)
 			defer s.Close()
 			var out strings.Builder
