@@ -39,7 +39,7 @@ func (c *call) run(ctx context.Context, s *session) ([]byte, error) {
 	}
 	c.drained = collect(s, c.stdout, c.stderr)
 	fed := make(chan error, 1)
-	go func() { fed <- c.feed(ctx) }()
+	go c.feed(ctx, fed)
 	e, err := c.await(ctx, fed)
 	if err != nil {
 		return nil, err

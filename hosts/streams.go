@@ -21,15 +21,15 @@ func collect(s *session, stdout, stderr io.Writer) (drained <-chan struct{}) {
 
 // feed writes what the host is to read: the lines that make a shell there run the script, then its standard input.
 // A program may end without reading it all, so what goes wrong with writing is not told. An error of reading stdin, or
-// of becoming root, cuts the session: a false end of input would be worse.
-func (c *call) feed(ctx context.Context) error {
+// of becoming root, cuts the session: a false end of input would be worse. It is told first, being the reason.
+func (c *call) feed(ctx context.Context, told chan<- error) {
 	err := c.feedAll(ctx)
+	told <- err
 	if err != nil {
 		c.session.Close()
-		return err
+		return
 	}
 	_ = c.session.CloseWrite() // fails only on a dead channel
-	return nil
 }
 
 func (c *call) feedAll(ctx context.Context) error {
