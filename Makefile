@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 HAS_CC := $(shell command -v $$(go env CC) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint bench sim lab-prepare lab-build lab-up lab-status lab-save lab-load lab-down e2e e2e-list
+.PHONY: help build test race lint bench sim demo lab-prepare lab-build lab-up lab-status lab-save lab-load lab-down e2e e2e-list
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ FOR  ?= 0
 sim: ## upgrade simulated clusters while things go wrong: RUNS schedules from SEED, or for as long as FOR (10m)
 	@log=$$(mktemp); go test -timeout 0 -count=1 -run SchedulesOfFaults ./internal/sim -v -args -seed $(SEED) -runs $(RUNS) -for $(FOR) >$$log 2>&1; \
 	code=$$?; grep -v -e '^=== ' -e '--- PASS' $$log; rm -f $$log; exit $$code
+
+demo: build ## upgrade a simulated cluster on loopback, in about a minute
+	./kuberung demo
 
 lab-prepare: ## install what the lab needs on this machine, if it is missing (Debian, root)
 	@lab/prepare

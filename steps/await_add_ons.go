@@ -28,7 +28,7 @@ func AwaitAddOns(s *Session, planned Facts) engine.Step[Facts] {
 			if planned.Cluster.CoreDNSImage != "" && planned.Cluster.CoreDNSReplicas > 0 {
 				conditions = append(conditions, s.dnsRolledOut(wantedCoreDNS(f)), s.dnsAnswers())
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(conditions...))
+			return await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log, all(conditions...))
 		},
 	}
 }

@@ -16,8 +16,16 @@ import (
 	"github.com/kuberung/kuberung/etcdbackup"
 )
 
-// settle is how long the gates of a control plane must hold without a break.
-const settle = 5 * time.Second
+// settleTime is how long gates must hold without a break.
+const settleTime = 5 * time.Second
+
+// settle is that time, unless the cluster is one that needs no patience.
+func (s *Session) settle() time.Duration {
+	if s.Cluster.Timeouts.Settle > 0 {
+		return s.Cluster.Timeouts.Settle
+	}
+	return settleTime
+}
 
 // AwaitControlPlanes holds the way until etcd and the API servers of all control planes are healthy,
 // with moved also until all API servers answer with the target: no kubelet may be newer than one.
@@ -41,7 +49,7 @@ func AwaitControlPlanes(s *Session, moved bool) engine.Step[Facts] {
 			if err != nil {
 				return err
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(append(conditions, leases)...))
+			return await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log, all(append(conditions, leases)...))
 		},
 	}
 }
@@ -56,7 +64,7 @@ func AwaitControlPlane(s *Session, host string) engine.Step[Facts] {
 			if err != nil {
 				return err
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(s.controlPlaneHealthy(f, host), leases))
+			return await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log, all(s.controlPlaneHealthy(f, host), leases))
 		},
 	}
 }

@@ -22,7 +22,7 @@ func AwaitNode(s *Session, host string, photo Facts) engine.Step[Facts] {
 		Does: "wait until the node is Ready anew, its runtime answers and its pods are well",
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
 			node := f.NodeName(host)
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, all(
+			return await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log, all(
 				s.kubeletIs(node, f.Target),
 				s.heartbeatAfterStart(host, node),
 				s.runtimeAnswers(host, f.Hosts[host].CRI),

@@ -25,14 +25,14 @@ func AwaitStaticPods(s *Session, host string) engine.Step[Facts] {
 		Does: "wait until the static pods the new kubelet lists are the ones that run, and are healthy",
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
 			sandboxes := s.staticPodsRun(host, f.Hosts[host].CRI, f.Node(host).Kubelets)
-			if err := await(ctx, s.Cluster.Timeouts.Gate, settle, log, sandboxes); err != nil {
+			if err := await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log, sandboxes); err != nil {
 				return err
 			}
 			leases, err := s.leasesRenewed(ctx, f)
 			if err != nil {
 				return err
 			}
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log,
+			return await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log,
 				all(sandboxes, s.controlPlaneHealthy(f, host), leases))
 		},
 	}

@@ -14,7 +14,7 @@ func AwaitWorkloads(s *Session, photo Facts) engine.Step[Facts] {
 		Name: "await-workloads",
 		Does: "wait until every workload has as many ready replicas as before",
 		Run: func(ctx context.Context, _ Facts, log engine.Logf) error {
-			return await(ctx, s.Cluster.Timeouts.Gate, settle, log, func(ctx context.Context) (string, error) {
+			return await(ctx, s.Cluster.Timeouts.Gate, s.settle(), log, func(ctx context.Context) (string, error) {
 				now, err := readWorkloads(ctx, s.api())
 				if err != nil {
 					return "", err

@@ -46,7 +46,7 @@ func Run(ctx context.Context, args []string, p Process) int {
 		Writer:    p.Out,
 		ErrWriter: p.Err,
 		Commands: []*cli.Command{
-			checkCommand(p), planCommand(p), upgradeCommand(p), statusCommand(p), unlockCommand(p), versionCommand(p),
+			checkCommand(p), planCommand(p), upgradeCommand(p), demoCommand(p), statusCommand(p), unlockCommand(p), versionCommand(p),
 		},
 		Description:     exitCodes(),
 		HideHelpCommand: true,

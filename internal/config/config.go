@@ -128,6 +128,8 @@ type Timeouts struct {
 	Gate    time.Duration // each gate; default 10m
 	Observe time.Duration // an API server that restarts; default 3m
 	Stage   time.Duration // upload and image import of one host; default 30m
+
+	Settle time.Duration // how long gates must hold; no key of the file: 0 is right for every real cluster
 }
 
 // Load reads the cluster file at path. The error is an [*Errors] when the file could be read but

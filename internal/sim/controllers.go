@@ -43,7 +43,7 @@ func (w *World) leads(component string) bool {
 		age := time.Since(l.Spec.RenewTime.Time)
 		holder := w.hostOfNode(*l.Spec.HolderIdentity)
 		if works(holder) {
-			if age >= leaseRenews {
+			if age >= w.pace(leaseRenews) {
 				w.renew(metav1.NamespaceSystem, component, holder.node, time.Now())
 			}
 			return true

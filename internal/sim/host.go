@@ -32,6 +32,7 @@ type host struct {
 	lock   hostLock
 	booted time.Time // zero: before the world began
 
+	tcp    int // port on this machine's loopback where SSH listens; 0: it does not
 	signer ssh.Signer
 	conns  map[net.Conn]bool // of SSH
 	procs  map[int]func()    // how to end a script, by its process id

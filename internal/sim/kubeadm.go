@@ -62,7 +62,7 @@ func (k *kubeadm) gone() bool { return k.h.boot != k.boot || k.h.w.ctx.Err() != 
 
 // step waits, then does something under the lock. It is false when the process was ended.
 func (k *kubeadm) step(wait time.Duration, do func()) bool {
-	if !pause(k.h.w.ctx, wait) {
+	if !pause(k.h.w.ctx, k.h.w.pace(wait)) {
 		return false
 	}
 	k.h.w.mu.Lock()

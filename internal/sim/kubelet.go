@@ -69,7 +69,7 @@ func (h *host) apiForKubelet() bool {
 }
 
 func (h *host) tickStatic() {
-	if time.Since(h.kubelet.started) < kubeletRemakes {
+	if time.Since(h.kubelet.started) < h.w.pace(kubeletRemakes) {
 		return
 	}
 	for _, component := range components {
@@ -122,7 +122,7 @@ func (h *host) versionOf(component string) string {
 // report renews the heartbeat, and the Node.
 func (h *host) report() {
 	k := &h.kubelet
-	if time.Since(k.started) < kubeletReports || k.reported && time.Since(k.renewed) < heartbeat {
+	if time.Since(k.started) < h.w.pace(kubeletReports) || k.reported && time.Since(k.renewed) < h.w.pace(heartbeat) {
 		return
 	}
 	n := find[*corev1.Node](h.w.store, "nodes", "", h.node)
@@ -148,10 +148,10 @@ func (h *host) tickPods() {
 		}
 		switch {
 		case p.DeletionTimestamp != nil:
-			if time.Now().After(p.DeletionTimestamp.Add(-podGrace + podStops)) {
+			if time.Now().After(p.DeletionTimestamp.Add(h.w.pace(podStops) - podGrace)) {
 				h.w.store.delete("pods", p)
 			}
-		case !podIsReady(p) && h.images[p.Spec.Containers[0].Image] && time.Since(p.CreationTimestamp.Time) > podStarts:
+		case !podIsReady(p) && h.images[p.Spec.Containers[0].Image] && time.Since(p.CreationTimestamp.Time) > h.w.pace(podStarts):
 			markReady(p, true)
 			h.w.store.put("pods", p)
 		}

@@ -32,9 +32,13 @@ func (w *World) Cluster(artifacts string) *config.Cluster {
 		if h.control {
 			role = config.ControlPlane
 		}
+		address, port := h.address, 22
+		if h.tcp != 0 {
+			address, port = loopback, h.tcp
+		}
 		c.Hosts = append(c.Hosts, config.Host{
-			Name: h.name, Role: role, Address: h.address, At: config.Position{File: "sim.yaml", Line: 3 + i, Column: 1},
-			SSH: config.SSH{User: "ops", Port: 22, Key: w.keyFile(), KnownHosts: w.knownHosts(), Jump: []config.Hop{}, Sudo: true, Tunnel: config.Forward},
+			Name: h.name, Role: role, Address: address, At: config.Position{File: "sim.yaml", Line: 3 + i, Column: 1},
+			SSH: config.SSH{User: "ops", Port: port, Key: w.keyFile(), KnownHosts: w.knownHosts(), Jump: []config.Hop{}, Sudo: true, Tunnel: config.Forward},
 		})
 	}
 	return c

@@ -203,7 +203,7 @@ func (s *script) effect(ctx context.Context, k known, stdin []byte, boot int) (i
 	w.mu.Lock()
 	fault := w.faults.script(w, s.h, k.name)
 	w.mu.Unlock()
-	if !pause(ctx, k.takes+fault.delay) {
+	if !pause(ctx, w.pace(k.takes)+fault.delay) {
 		return 0, errEnded
 	}
 	w.mu.Lock()

@@ -29,6 +29,7 @@ type Shape struct {
 	Batch                  int      // of workers; 0: 1
 	Foreign                []string // hosts that somebody cordoned before: "w-1"
 	Seed                   uint64
+	Pace                   int // the cluster is so many times faster than a real one; 0: 1
 }
 
 // World is one cluster. Close it.
@@ -60,7 +61,7 @@ type World struct {
 
 // New builds a cluster that runs. dir is for the few files that an operator has: keys and snapshots.
 func New(ctx context.Context, dir string, shape Shape) (*World, error) {
-	shape.Batch = max(shape.Batch, 1)
+	shape.Batch, shape.Pace = max(shape.Batch, 1), max(shape.Pace, 1)
 	ca, err := newAuthority()
 	if err != nil {
 		return nil, err
@@ -231,7 +232,7 @@ func (w *World) furnishControlPlane(h *host) error {
 
 // tick lets a second go by, again and again: kubelets and controllers do what is due.
 func (w *World) tick() {
-	every := time.NewTicker(time.Second)
+	every := time.NewTicker(w.pace(time.Second))
 	defer every.Stop()
 	for {
 		select {
@@ -259,9 +260,12 @@ func (w *World) after(d time.Duration, do func()) {
 	})
 }
 
+// pace is how long something takes here that takes d on a real cluster.
+func (w *World) pace(d time.Duration) time.Duration { return d / time.Duration(w.Shape.Pace) }
+
 // between picks a time.
 func (w *World) between(from, to time.Duration) time.Duration {
-	return from + time.Duration(w.rnd.Int64N(int64(to-from)+1))
+	return w.pace(from + time.Duration(w.rnd.Int64N(int64(to-from)+1)))
 }
 
 // note writes a line into the world's own log, for whoever looks into a broken run.
