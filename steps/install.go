@@ -57,14 +57,15 @@ func InstallKubeadm(s *Session, host string, todo func(Facts, string) string) en
 }
 
 // InstallKubelet puts the target's kubelet, kubectl and crictl on a host. The running kubelet is
-// not touched by it.
+// not touched by it. The kubelet comes last: its version tells whether there is something to do, so it must not say
+// "done" of an installation that was cut off before the others.
 func InstallKubelet(s *Session, host string) engine.Step[Facts] {
 	return step{
 		Name:  "install-kubelet",
 		Does:  "replace kubelet, kubectl and crictl",
 		Needs: func(f Facts) string { return needsKubelet(f, host) },
 		Run: func(ctx context.Context, f Facts, log engine.Logf) error {
-			return s.install(ctx, f, host, log, "kubelet", "kubectl", "crictl")
+			return s.install(ctx, f, host, log, "crictl", "kubectl", "kubelet")
 		},
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // What the demo climbs on. The cluster is so many times faster than a real one, and kuberung as much less patient: its
 // gates hold as long as ever by the number of looks, but not by the clock.
-var demoShape = sim.Shape{ControlPlanes: 1, Workers: 2, Version: "v1.35.4", Target: "v1.36.3", Pace: 4}
+var demoShape = sim.Shape{ControlPlanes: 1, Workers: 2, Version: "v1.35.4", Target: "v1.36.3", Pace: 8}
 
 const demoSettle = 500 * time.Millisecond
 
