@@ -22,7 +22,7 @@ func (c Consent) Covers(pod *corev1.Pod) bool {
 }
 
 // names returns what a pod may be called in a consent: its own name, its controller's, and that of the Deployment
-// behind a ReplicaSet. The Deployment controller names a ReplicaSet after itself and the pod-template-hash label.
+// behind a ReplicaSet. The last outlives the others. The Deployment controller names a ReplicaSet after itself and the pod-template-hash label.
 func names(pod *corev1.Pod) []string {
 	all := []string{nameOf(pod)}
 	owner := metav1.GetControllerOf(pod)

@@ -15,8 +15,9 @@ import (
 
 // Survey is what a drain of one node would do, sorted by namespace and name.
 type Survey struct {
-	Evict   []corev1.Pod // to be evicted, or already on their way out
-	Refused []Refusal    // if any, a drain evicts nothing at all
+	Evict     []corev1.Pod // to be evicted, or already on their way out
+	Refused   []Refusal    // if any, a drain evicts nothing at all
+	Consented []Refusal    // what Evict would be refused without the consents that were given
 }
 
 // Refusal is a pod that must not be evicted without the operator's consent.
@@ -24,6 +25,7 @@ type Refusal struct {
 	Pod     string // namespace/name
 	Reason  string // what would be lost
 	Consent string // the option that would allow it: "LocalData" or "Unmanaged"
+	Name    string // what a consent had best name: the pod's workload, which outlives it, or a pod that has none
 }
 
 // Look decides for every pod on the node whether a drain may evict it, and changes nothing. DaemonSet and mirror pods are
@@ -32,7 +34,7 @@ func Look(ctx context.Context, client kubernetes.Interface, node string, o Optio
 	o = o.withDefaults()
 	var survey Survey
 	err := persist(ctx, o.RetryDelay, func(ctx context.Context) (err error) {
-		survey.Refused = nil
+		survey.Refused, survey.Consented = nil, nil
 		survey.Evict, err = podsToDelete(ctx, client, node, o, boundTo(node), survey.withoutConsent(o))
 		return err
 	})
@@ -40,7 +42,9 @@ func Look(ctx context.Context, client kubernetes.Interface, node string, o Optio
 		return Survey{}, fmt.Errorf("list pods to evict from node %s: %w", node, err)
 	}
 	slices.SortFunc(survey.Evict, func(a, b corev1.Pod) int { return cmp.Compare(nameOf(&a), nameOf(&b)) })
-	slices.SortStableFunc(survey.Refused, func(a, b Refusal) int { return cmp.Compare(a.Pod, b.Pod) })
+	for _, list := range [][]Refusal{survey.Refused, survey.Consented} {
+		slices.SortStableFunc(list, func(a, b Refusal) int { return cmp.Compare(a.Pod, b.Pod) })
+	}
 	return survey, nil
 }
 
@@ -54,14 +58,14 @@ func boundTo(node string) kubectl.PodFilter {
 	}
 }
 
-// withoutConsent notes the pods that kubectl would delete by force and nobody agreed to lose, and leaves them out.
+// withoutConsent notes the pods that kubectl would delete by force, and leaves out those that nobody agreed to lose.
 func (s *Survey) withoutConsent(o Options) kubectl.PodFilter {
 	return func(pod corev1.Pod) kubectl.PodDeleteStatus {
-		refusals := refusals(&pod, o)
-		s.Refused = append(s.Refused, refusals...)
-		if len(refusals) > 0 {
+		if missing := refusals(&pod, o); len(missing) > 0 {
+			s.Refused = append(s.Refused, missing...)
 			return kubectl.MakePodDeleteStatusSkip()
 		}
+		s.Consented = append(s.Consented, refusals(&pod, Options{})...)
 		return kubectl.MakePodDeleteStatusOkay()
 	}
 }
@@ -73,12 +77,14 @@ func refusals(pod *corev1.Pod, o Options) []Refusal {
 		return nil
 	}
 	var all []Refusal
+	called := names(pod)
+	best := called[len(called)-1]
 	if volumes := emptyDirs(pod); len(volumes) > 0 && !o.LocalData.Covers(pod) {
 		reason := "data in emptyDir would be lost: " + strings.Join(volumes, ", ")
-		all = append(all, Refusal{Pod: nameOf(pod), Reason: reason, Consent: "LocalData"})
+		all = append(all, Refusal{Pod: nameOf(pod), Reason: reason, Consent: "LocalData", Name: best})
 	}
 	if reason := unmanaged(pod); reason != "" && !o.Unmanaged.Covers(pod) {
-		all = append(all, Refusal{Pod: nameOf(pod), Reason: reason, Consent: "Unmanaged"})
+		all = append(all, Refusal{Pod: nameOf(pod), Reason: reason, Consent: "Unmanaged", Name: best})
 	}
 	return all
 }

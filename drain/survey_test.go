@@ -13,12 +13,12 @@ import (
 
 // outcome is a survey by names.
 type outcome struct {
-	Evict   []string
-	Refused []Refusal
+	Evict              []string
+	Refused, Consented []Refusal
 }
 
 func outcomeOf(s Survey) outcome {
-	o := outcome{Refused: s.Refused}
+	o := outcome{Refused: s.Refused, Consented: s.Consented}
 	for _, p := range s.Evict {
 		o.Evict = append(o.Evict, nameOf(&p))
 	}
@@ -27,32 +27,34 @@ func outcomeOf(s Survey) outcome {
 
 func TestLookDecides(t *testing.T) {
 	none := Options{}
-	lost := func(volumes string) Refusal {
-		return Refusal{"shop/p", "data in emptyDir would be lost: " + volumes, "LocalData"}
+	lost := func(volumes, name string) []Refusal {
+		return []Refusal{{"shop/p", "data in emptyDir would be lost: " + volumes, "LocalData", name}}
 	}
-	alone := Refusal{"shop/p", "no controller would create it again", "Unmanaged"}
-	orphan := Refusal{"shop/p", "its DaemonSet gone no longer exists", "Unmanaged"}
+	alone := []Refusal{{"shop/p", "no controller would create it again", "Unmanaged", "shop/p"}}
+	orphan := []Refusal{{"shop/p", "its DaemonSet gone no longer exists", "Unmanaged", "shop/gone"}}
+	both := append(lost("d", "shop/p"), alone...)
 	evict := []string{"shop/p"}
 	for name, test := range map[string]struct {
 		pod  *corev1.Pod
 		o    Options
 		want outcome
 	}{
+		"managed, nothing to consent to":   {pod("shop/p"), Options{LocalData: Consent{"*"}, Unmanaged: Consent{"*"}}, outcome{Evict: evict}},
 		"managed":                          {pod("shop/p"), none, outcome{Evict: evict}},
 		"of a DaemonSet":                   {pod("shop/p", ownedBy("DaemonSet", "agent")), none, outcome{}},
 		"of a DaemonSet, with emptyDir":    {pod("shop/p", ownedBy("DaemonSet", "agent"), emptyDir("tmp")), none, outcome{}},
 		"mirror":                           {pod("shop/p", mirror, emptyDir("tmp")), none, outcome{}},
 		"on another node":                  {pod("shop/p", on("worker-2"), bare), none, outcome{}},
-		"emptyDir":                         {pod("shop/p", emptyDir("data", "tmp")), none, outcome{Refused: []Refusal{lost("data, tmp")}}},
-		"emptyDir, consented":              {pod("shop/p", emptyDir("data")), Options{LocalData: Consent{"shop/p"}}, outcome{Evict: evict}},
-		"emptyDir, wrong consent":          {pod("shop/p", emptyDir("data")), Options{Unmanaged: Consent{"*"}, LocalData: Consent{"shop/q"}}, outcome{Refused: []Refusal{lost("data")}}},
-		"bare":                             {pod("shop/p", bare), none, outcome{Refused: []Refusal{alone}}},
-		"bare, consented":                  {pod("shop/p", bare), Options{Unmanaged: Consent{"*"}}, outcome{Evict: evict}},
-		"bare with emptyDir":               {pod("shop/p", bare, emptyDir("d")), none, outcome{Refused: []Refusal{lost("d"), alone}}},
-		"bare with emptyDir, one consent":  {pod("shop/p", bare, emptyDir("d")), Options{LocalData: Consent{"*"}}, outcome{Refused: []Refusal{alone}}},
-		"bare with emptyDir, two consents": {pod("shop/p", bare, emptyDir("d")), Options{LocalData: Consent{"*"}, Unmanaged: Consent{"shop/p"}}, outcome{Evict: evict}},
-		"of a DaemonSet that is gone":      {pod("shop/p", ownedBy("DaemonSet", "gone")), none, outcome{Refused: []Refusal{orphan}}},
-		"finished, bare, emptyDir":         {pod("shop/p", bare, emptyDir("d"), phase(corev1.PodSucceeded)), none, outcome{Evict: evict}},
+		"emptyDir":                         {pod("shop/p", emptyDir("data", "tmp")), none, outcome{Refused: lost("data, tmp", "shop/p-5d9")}},
+		"emptyDir, consented":              {pod("shop/p", emptyDir("data")), Options{LocalData: Consent{"shop/p"}}, outcome{Evict: evict, Consented: lost("data", "shop/p-5d9")}},
+		"emptyDir, wrong consent":          {pod("shop/p", emptyDir("data")), Options{Unmanaged: Consent{"*"}, LocalData: Consent{"shop/q"}}, outcome{Refused: lost("data", "shop/p-5d9")}},
+		"bare":                             {pod("shop/p", bare), none, outcome{Refused: alone}},
+		"bare, consented":                  {pod("shop/p", bare), Options{Unmanaged: Consent{"*"}}, outcome{Evict: evict, Consented: alone}},
+		"bare with emptyDir":               {pod("shop/p", bare, emptyDir("d")), none, outcome{Refused: both}},
+		"bare with emptyDir, one consent":  {pod("shop/p", bare, emptyDir("d")), Options{LocalData: Consent{"*"}}, outcome{Refused: alone}},
+		"bare with emptyDir, two consents": {pod("shop/p", bare, emptyDir("d")), Options{LocalData: Consent{"*"}, Unmanaged: Consent{"shop/p"}}, outcome{Evict: evict, Consented: both}},
+		"of a DaemonSet that is gone":      {pod("shop/p", ownedBy("DaemonSet", "gone")), none, outcome{Refused: orphan}},
+		"finished, bare, emptyDir":         {pod("shop/p", bare, emptyDir("d"), phase(corev1.PodSucceeded)), Options{LocalData: Consent{"*"}}, outcome{Evict: evict}},
 		"failed, bare":                     {pod("shop/p", bare, phase(corev1.PodFailed)), none, outcome{Evict: evict}},
 		"bare, being deleted":              {pod("shop/p", bare, terminating(time.Now(), "x")), none, outcome{Evict: evict}},
 	} {

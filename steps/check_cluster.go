@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kuberung/kuberung/drain"
 	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
 )
@@ -148,17 +150,39 @@ func toDrain(c *config.Cluster, f Facts) []config.Host {
 
 func drainAllowed(c *config.Cluster, f Facts) []Finding {
 	var found []Finding
+	var refused []drain.Refusal
+	text := "cannot be drained without your consent:"
 	for _, h := range toDrain(c, f) {
 		d := f.Cluster.Drains[f.NodeName(h.Name)]
 		if d.Err != nil {
 			found = append(found, block(place(h), "what a drain would meet could not be read: "+d.Err.Error(), "run the check again"))
 		}
-		for _, refused := range d.Refused {
-			found = append(found, block(place(h), "cannot be drained: "+refused,
-				"move the pod away, or allow it in the cluster file under drain.deleteLocalData or drain.deleteUnmanaged"))
+		for _, r := range d.Refused {
+			text += fmt.Sprintf("\n%s: %s: %s", h.Name, r.Pod, r.Reason)
 		}
+		refused = append(refused, d.Refused...)
+	}
+	if len(refused) > 0 {
+		found = append(found, block(wholeCluster, text, "move the pods away, or agree to the loss, in "+c.File+":\n"+consentLines(refused)))
 	}
 	return found
+}
+
+// consentLines are what a cluster file must have for pods to go.
+func consentLines(refused []drain.Refusal) string {
+	text := "drain:"
+	for _, k := range []struct{ consent, key string }{{"LocalData", "deleteLocalData"}, {"Unmanaged", "deleteUnmanaged"}} {
+		names := map[string]bool{}
+		for _, r := range refused {
+			if r.Consent == k.consent {
+				names[r.Name] = true
+			}
+		}
+		if len(names) > 0 {
+			text += "\n  " + k.key + ":\n    - " + strings.Join(sorted(names), "\n    - ")
+		}
+	}
+	return text
 }
 
 func budgetsAllow(c *config.Cluster, f Facts) []Finding {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kuberung/kuberung/drain"
 	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
 )
@@ -344,8 +345,8 @@ func TestChecksOfTheCluster(t *testing.T) {
 		}},
 
 		{"a drain would be refused", func(_ *config.Cluster, f *Facts) {
-			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []string{"tools/shell: nothing brings it back"}}
-		}, []string{"block | drain-allowed | w-1 (prod.yaml:7:5) | cannot be drained: tools/shell: nothing brings it back"}},
+			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []drain.Refusal{shell}}
+		}, []string{"block | drain-allowed | cluster | cannot be drained without your consent:\nw-1: tools/shell: nothing brings it back"}},
 		{"what a drain would meet is not known", func(_ *config.Cluster, f *Facts) {
 			f.Cluster.Drains[nodeName("w-1")] = Drain{Err: errors.New("list pods: forbidden")}
 		}, []string{"block | drain-allowed | w-1 (prod.yaml:7:5) | what a drain would meet could not be read: list pods: forbidden"}},
@@ -362,7 +363,7 @@ func TestChecksOfTheCluster(t *testing.T) {
 			f.Cluster.KubeadmVersion = target
 			f.arrived("w-1")
 			f.Cluster.Drains[nodeName("w-1")] = Drain{
-				Refused: []string{"tools/shell: nothing brings it back"}, Never: []string{"shop/web-1: never"},
+				Refused: []drain.Refusal{shell}, Never: []string{"shop/web-1: never"},
 			}
 		}, nil},
 	} {
@@ -472,5 +473,46 @@ func TestCheckNamesAreUnique(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("there is no check %q to pass by itself", name)
 		}
+	}
+}
+
+// shell is a pod that may not go without a consent.
+var shell = drain.Refusal{Pod: "tools/shell", Reason: "nothing brings it back", Consent: "Unmanaged", Name: "tools/shell"}
+
+// What a drain needs is told of all nodes at once, as lines for the cluster file that let the drains go.
+func TestConsentsToPaste(t *testing.T) {
+	c := cluster(1, 2)
+	f := seen(c, old)
+	cache := func(pod string) drain.Refusal {
+		return drain.Refusal{Pod: pod, Reason: "data in emptyDir would be lost: cache", Consent: "LocalData", Name: "shop/web"}
+	}
+	f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []drain.Refusal{cache("shop/web-5d9-x"), shell}}
+	f.Cluster.Drains[nodeName("w-2")] = Drain{Refused: []drain.Refusal{cache("shop/web-5d9-y")}}
+	want := []Finding{{
+		Check: "drain-allowed", Where: "cluster", Block: true,
+		Text: `cannot be drained without your consent:
+w-1: shop/web-5d9-x: data in emptyDir would be lost: cache
+w-1: tools/shell: nothing brings it back
+w-2: shop/web-5d9-y: data in emptyDir would be lost: cache`,
+		Fix: `move the pods away, or agree to the loss, in prod.yaml:
+drain:
+  deleteLocalData:
+    - shop/web
+  deleteUnmanaged:
+    - tools/shell`,
+	}}
+	found := Check(c, f)
+	if d := cmp.Diff(want, found); d != "" {
+		t.Fatalf("findings (-want +got):\n%s", d)
+	}
+	_, lines, _ := strings.Cut(found[0].Fix, "\n")
+	file := "artifacts: a\nhosts: [{name: a, address: a, role: control-plane}]\n" + lines + "\n"
+	pasted, err := config.Parse("prod.yaml", []byte(file), "/srv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agreed := config.Drain{Timeout: pasted.Drain.Timeout, DeleteLocalData: []string{"shop/web"}, DeleteUnmanaged: []string{"tools/shell"}}
+	if d := cmp.Diff(agreed, pasted.Drain); d != "" {
+		t.Errorf("what was pasted (-want +got):\n%s", d)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kuberung/kuberung/drain"
 	"github.com/kuberung/kuberung/hosts"
 	"github.com/kuberung/kuberung/internal/config"
 )
@@ -167,7 +168,7 @@ func TestChecksOfEveryRung(t *testing.T) {
 		}, nil},
 		{"a drain of a worker that waits is not looked at yet", func(c *config.Cluster, f *Facts) {
 			shelf("v1.37.2", config.Once, target, old)(c, f)
-			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []string{"tools/shell: nothing brings it back"}}
+			f.Cluster.Drains[nodeName("w-1")] = Drain{Refused: []drain.Refusal{shell}}
 		}, nil},
 		{"API servers two minors apart", func(c *config.Cluster, f *Facts) {
 			f.host("cp-2", func(h *Host) { h.APIVersion = "v1.34.4" })

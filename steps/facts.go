@@ -3,6 +3,7 @@ package steps
 import (
 	"time"
 
+	"github.com/kuberung/kuberung/drain"
 	"github.com/kuberung/kuberung/hosts"
 )
 
@@ -99,10 +100,11 @@ type EtcdFacts struct {
 
 // Drain is what a drain of one node would meet.
 type Drain struct {
-	Refused []string // pods that no consent covers, each with its reason
-	Never   []string // pods that a disruption budget will never let go, each with its reason
-	NotNow  []string // pods that a disruption budget would not let go now
-	Err     error
+	Refused   []drain.Refusal // pods that no consent covers
+	Consented []drain.Refusal // pods that go only because a consent covers them
+	Never     []string        // pods that a disruption budget will never let go, each with its reason
+	NotNow    []string        // pods that a disruption budget would not let go now
+	Err       error
 }
 
 // Node is a node of the cluster.

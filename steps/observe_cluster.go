@@ -222,10 +222,7 @@ func (s *Session) observeForPlan(ctx context.Context, f *Facts) {
 
 func (s *Session) lookAtDrain(ctx context.Context, client kubernetes.Interface, node string) Drain {
 	found, err := drain.Look(ctx, client, node, s.drainOptions(nil))
-	d := Drain{Err: err}
-	for _, r := range found.Refused {
-		d.Refused = append(d.Refused, fmt.Sprintf("%s: %s", r.Pod, r.Reason))
-	}
+	d := Drain{Refused: found.Refused, Consented: found.Consented, Err: err}
 	if err != nil {
 		return d
 	}
