@@ -11,12 +11,14 @@ import (
 // faults are what goes wrong at present. Each is switched on and off by a schedule.
 type faults struct {
 	scripts  int            // so many of the next scripts fail
+	installs int            // counts installations down; the one that makes it 0 fails
 	hangs    int            // so many of the next scripts hang
 	lost     map[*host]bool // hosts that no connection reaches
 	flapping map[*host]bool // API servers that take no connection
 	errors   int            // so many of the next requests to the API fail
 	refusals int            // so many of the next evictions are refused
 	crashes  int            // so many of the next runs of kubeadm fail
+	renames  int            // so many of the next swaps of a manifest are cut by a reboot between the two renames
 }
 
 // mishap is what becomes of one script.
@@ -32,6 +34,12 @@ const hanging = 24 * time.Hour
 func (f *faults) script(w *World, h *host, name string) mishap {
 	switch {
 	case name == "kill":
+	case name == "install" && f.installs > 0:
+		f.installs--
+		if f.installs == 0 {
+			w.note("fault: %s fails on %s", name, h.name)
+			return mishap{code: 1, text: "Input/output error"}
+		}
 	case f.hangs > 0:
 		f.hangs--
 		w.note("fault: %s hangs on %s", name, h.name)
@@ -66,6 +74,15 @@ func (f *faults) eviction(w *World) *apierrors.StatusError {
 		return apierrors.NewInternalError(fmt.Errorf("etcdserver: request timed out"))
 	}
 	return tooMany("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+}
+
+// rename cuts a swap of a manifest in the middle.
+func (f *faults) rename(h *host) {
+	if f.renames > 0 {
+		f.renames--
+		h.w.note("fault: %s reboots between two renames", h.name)
+		h.reboot(time.Minute)
+	}
 }
 
 func (f *faults) kubeadm(w *World, h *host) bool {

@@ -183,6 +183,7 @@ func (k *kubeadm) move(component string) string {
 		delete(h.files, name)
 		h.w.moves(h, imageIn(want))
 		h.w.changed(h.name + ": the manifest of " + component + " is moved away")
+		h.w.faults.rename(h)
 	}) {
 		return ended
 	}

@@ -99,6 +99,7 @@ var faultKinds = []fault{
 		t.w.after(t.between(time.Minute, 15*time.Minute), func() { h.skew = 0 })
 	}},
 	{"SFTP does not work", func(_ *trial, h *host) { h.noSFTP = true }},
+	{"a host reboots between two renames of kubeadm", func(t *trial, _ *host) { t.w.faults.renames++ }},
 	{"the operator is killed", (*trial).kill},
 	{"the operator is killed", (*trial).kill}, // as often as two others
 }

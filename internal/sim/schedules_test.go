@@ -93,18 +93,3 @@ func TestSchedulesOfFaults(t *testing.T) {
 		t.Logf("%5d x %s", y.struck[name], name)
 	}
 }
-
-// onceBroken are schedules in which something was wrong with kuberung, and what.
-var onceBroken = map[uint64]string{
-	5226: "crictl stayed old where the installation was cut off after the kubelet",
-}
-
-func TestSchedulesThatOnceBroke(t *testing.T) {
-	for _, seed := range sortedKeys(onceBroken) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			if found := playOne(t, newSchedule(seed), nil).w.Broken(); len(found) > 0 {
-				t.Errorf("%q, as when %s", found, onceBroken[seed])
-			}
-		})
-	}
-}

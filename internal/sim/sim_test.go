@@ -69,3 +69,30 @@ func TestARungOfASmallAndALargerClusterArrives(t *testing.T) {
 		})
 	}
 }
+
+// Each of a host's programs is installed by a script of its own, and any of them may be the last that runs.
+func TestAnInstallationCutAnywhereIsFinishedByTheNextRun(t *testing.T) {
+	for n := 1; n <= len(programs); n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w, err := New(t.Context(), dir, Shape{ControlPlanes: 1, Version: "v1.36.1", Target: "v1.36.3"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				w.faults.installs = n
+				c := w.Cluster(artifacts)
+				if r := w.Upgrade(t.Context(), c, w.NewOperator(), nil); r.Err == nil {
+					t.Error("the first run ends well, although an installation failed")
+				}
+				if r := w.Upgrade(t.Context(), c, w.NewOperator(), nil); r.Err != nil {
+					t.Errorf("the second run ends with %v", r.Err)
+				}
+				if d := append(Differences(w.State(), w.WantState()), w.Broken()...); len(d) > 0 {
+					t.Errorf("the cluster is not where it should be:\n%s", strings.Join(d, "\n"))
+				}
+			})
+		})
+	}
+}
