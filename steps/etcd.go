@@ -11,6 +11,7 @@ import (
 
 	"github.com/kuberung/kuberung/engine"
 	"github.com/kuberung/kuberung/etcdbackup"
+	"github.com/kuberung/kuberung/internal/config"
 )
 
 // TakeSnapshot saves etcd to the operator's disk and verifies it, before anything of the control
@@ -29,7 +30,7 @@ func TakeSnapshot(s *Session) engine.Step[Facts] {
 			if err != nil {
 				return err
 			}
-			dir := filepath.Join(s.Cluster.Data, "snapshots")
+			dir := snapshotDir(s.Cluster)
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return err
 			}
@@ -43,6 +44,9 @@ func TakeSnapshot(s *Session) engine.Step[Facts] {
 		},
 	}
 }
+
+// snapshotDir is where the snapshots of a cluster are kept.
+func snapshotDir(c *config.Cluster) string { return filepath.Join(c.Data, "snapshots") }
 
 func leaderOf(status []etcdbackup.Status) (etcdbackup.Status, error) {
 	for _, m := range status {

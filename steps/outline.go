@@ -126,6 +126,8 @@ func (r Rung) addOns() []string {
 	return found
 }
 
+const kubeletAndPods = "kubelet, and with it the static pods once more"
+
 // restartOf says what a step restarts on a host. A kubelet of another minor starts static pods anew: their UID is a hash
 // that changes with it (k8s.io/kubernetes pkg/kubelet/config/common.go).
 func (r Rung) restartOf(name, host string) string {
@@ -142,7 +144,7 @@ func (r Rung) restartOf(name, host string) string {
 	case "restart-kubelet":
 		from, _ := minorOf(r.Facts.Node(host).Kubelet)
 		if to, _ := minorOf(r.To); from != to && len(h.Manifests) > 0 {
-			return "kubelet, and with it the static pods once more"
+			return kubeletAndPods
 		}
 		return "kubelet"
 	}

@@ -14,7 +14,7 @@ import (
 
 // nextRungs looks at the cluster once a rung is done and gives the rungs that are left. The checks are asked again: what
 // stands in the way now leaves a whole cluster behind, one rung below.
-func nextRungs(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, climb []steps.Rung, ask func() error) ([]steps.Rung, error) {
+func nextRungs(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, climb []steps.Rung, ask asker) ([]steps.Rung, error) {
 	done := climb[0].To
 	stop := func(code int, cause error) error { return between(ctx, cluster, s, done, code, cause) }
 	select {
@@ -37,11 +37,12 @@ func nextRungs(ctx context.Context, p Process, cluster *config.Cluster, s *steps
 	}
 	left := steps.Climb(cluster, facts, s)
 	if len(left) > 0 && left[0].To == done {
-		newPlanDocument(cluster.Target, facts, left).write(p.Out, cluster.Name)
+		newPlanDocument(cluster, facts, left).write(p.Out, cluster.Name)
 		return nil, &exitError{codeStopped, errMore}
 	}
 	return left, asPromised(p, climb[1:], left, func() error {
-		if err := ask(); err != nil {
+		writeCosts(p.Out, steps.CostsOf(cluster, left))
+		if err := ask(left[0].From); err != nil {
 			return stop(codeStopped, errors.New("not confirmed"))
 		}
 		return nil

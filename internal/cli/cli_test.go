@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/kuberung/kuberung/internal/config"
 )
 
 // result is what a command line gave.
@@ -309,20 +311,21 @@ func TestConfirm(t *testing.T) {
 		stop chan struct{}
 		code int
 		want string
+		end  string // of the line that the question stands in, where nobody else ends it
 	}{
-		{"y", strings.NewReader("y\n"), nil, codeDone, ""},
-		{"Yes", strings.NewReader(" Yes \n"), nil, codeDone, ""},
-		{"n", strings.NewReader("n\n"), nil, codeStopped, "not confirmed; nothing was changed"},
-		{"only return", strings.NewReader("\n"), nil, codeStopped, "not confirmed; nothing was changed"},
-		{"a word", strings.NewReader("yep\n"), nil, codeStopped, "not confirmed; nothing was changed"},
-		{"nobody", strings.NewReader(""), nil, codeUsage, "nobody answers: give --yes to go on without asking; nothing was changed"},
-		{"an answer without its end", strings.NewReader("y"), nil, codeUsage, "nobody answers: give --yes to go on without asking; nothing was changed"},
-		{"Ctrl-C", silence, stopped, codeStopped, "not confirmed; nothing was changed"},
+		{"y", strings.NewReader("y\n"), nil, codeDone, "", ""},
+		{"Yes", strings.NewReader(" Yes \n"), nil, codeDone, "", ""},
+		{"n", strings.NewReader("n\n"), nil, codeStopped, "not confirmed; nothing was changed", ""},
+		{"only return", strings.NewReader("\n"), nil, codeStopped, "not confirmed; nothing was changed", ""},
+		{"a word", strings.NewReader("yep\n"), nil, codeStopped, "not confirmed; nothing was changed", ""},
+		{"nobody", strings.NewReader(""), nil, codeUsage, "nobody answers: give --yes to go on without asking; nothing was changed", "\n"},
+		{"an answer without its end", strings.NewReader("y"), nil, codeUsage, "nobody answers: give --yes to go on without asking; nothing was changed", "\n"},
+		{"Ctrl-C", silence, stopped, codeStopped, "not confirmed; nothing was changed", "\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			err := confirm(t.Context(), Process{In: tt.in, Out: &out, Stop: tt.stop})
+			err := confirm(t.Context(), Process{In: tt.in, Out: &out, Stop: tt.stop}, "Upgrade prod?")
 			var exit *exitError
 			code := codeDone
 			if errors.As(err, &exit) {
@@ -331,9 +334,22 @@ func TestConfirm(t *testing.T) {
 			if code != tt.code || err != nil && err.Error() != tt.want || (err == nil) != (tt.want == "") {
 				t.Errorf("got %d, %v, want %d, %q", code, err, tt.code, tt.want)
 			}
-			if out.String() != "\nGo on? [y/N] " {
+			if out.String() != "\nUpgrade prod? [y/N] "+tt.end {
 				t.Errorf("asked %q", out.String())
 			}
 		})
+	}
+}
+
+// The question says what it is about: which cluster, from where, to where.
+func TestTheQuestion(t *testing.T) {
+	c := &config.Cluster{Name: "office", Target: "v1.36.3"}
+	for from, want := range map[string]string{
+		"v1.35.4": "Upgrade office v1.35.4 -> v1.36.3?",
+		"v1.36.3": "Upgrade the rest of office to v1.36.3?",
+	} {
+		if got := question(c, from); got != want {
+			t.Errorf("from %s it asks %q, want %q", from, got, want)
+		}
 	}
 }

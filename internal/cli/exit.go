@@ -25,7 +25,7 @@ var codes = []struct {
 	{codeFailed, "something failed; the message says what state things were left in"},
 	{codeUsage, "wrong usage, or a mistake in the cluster file; nothing was changed"},
 	{codeCheck, "a check said no; nothing was changed, or of a climb only whole rungs"},
-	{codeStopped, "stopped in good order, work remains: run the same command again"},
+	{codeStopped, "stopped in good order, or not confirmed; work remains: run the same command again"},
 	{codeLocked, "somebody else is at work on this cluster; nothing was changed"},
 	{codeInterrupted, "interrupted by Ctrl-C, an upgrade only by a second one: run the same command again"},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/kuberung/kuberung/engine"
+	"github.com/kuberung/kuberung/internal/config"
 	"github.com/kuberung/kuberung/steps"
 )
 
@@ -19,7 +20,7 @@ func planCommand(p Process) *cli.Command {
 			writeFindings(p.Err, v.found)
 			return &exitError{codeCheck, errBlocked}
 		}
-		doc := newPlanDocument(v.cluster.Target, v.facts, steps.Climb(v.cluster, v.facts, nil)) // no step of it will run
+		doc := newPlanDocument(v.cluster, v.facts, steps.Climb(v.cluster, v.facts, nil)) // no step of it will run
 		if v.inJSON {
 			return writeJSON(p.Out, doc)
 		}
@@ -36,10 +37,14 @@ type planDocument struct {
 	To      string              `json:"to"`
 	Seconds int                 `json:"seconds"` // rough
 	Rungs   []steps.RungOutline `json:"rungs"`
+	Costs   steps.Costs         `json:"costs"`
 }
 
-func newPlanDocument(target string, f steps.Facts, climb []steps.Rung) planDocument {
-	doc := planDocument{Schema: 2, From: f.Cluster.KubeadmVersion, To: target, Rungs: []steps.RungOutline{}}
+func newPlanDocument(c *config.Cluster, f steps.Facts, climb []steps.Rung) planDocument {
+	doc := planDocument{
+		Schema: 2, From: f.Cluster.KubeadmVersion, To: c.Target,
+		Rungs: []steps.RungOutline{}, Costs: steps.CostsOf(c, climb),
+	}
 	for _, r := range climb {
 		doc.add(r.Outline())
 	}
@@ -67,6 +72,7 @@ func (d planDocument) write(w io.Writer, cluster string) {
 		}
 		writeRung(w, rung)
 	}
+	writeCosts(w, d.Costs)
 }
 
 func heading(n, of int, from, to string) string {
@@ -107,6 +113,33 @@ func writeRung(w io.Writer, rung steps.RungOutline) {
 			fmt.Fprintf(out, "  %s\t%s\n", h.Host, h.Why)
 		}
 		out.Flush()
+	}
+}
+
+// lossesNamed is how many pods are named to people. Machines are told of all.
+const lossesNamed = 10
+
+// writeCosts prints what whoever says yes must know.
+func writeCosts(w io.Writer, c steps.Costs) {
+	var lines []string
+	if n := len(c.Losses); n > 0 {
+		var named []string
+		for _, l := range c.Losses[:min(n, lossesNamed)] {
+			named = append(named, fmt.Sprintf("%s (%s)", l.Pod, strings.Join(l.Why, ", ")))
+		}
+		if n > lossesNamed {
+			named = append(named, fmt.Sprintf("and %d more", n-lossesNamed))
+		}
+		lines = append(lines, fmt.Sprintf("drain deletes for good (%d): %s", n, strings.Join(named, ", ")))
+	}
+	if c.APIAway > 0 {
+		lines = append(lines, fmt.Sprintf("the API is away while its only control plane moves: %s in all", about(c.APIAway)))
+	}
+	if c.Snapshots != "" {
+		lines = append(lines, "etcd snapshots go to "+c.Snapshots)
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nconsequences\n  %s\n", strings.Join(lines, "\n  "))
 	}
 }
 

@@ -104,6 +104,14 @@ func (s *scene) host(name string, change func(*steps.Host)) {
 	s.f.Hosts[name] = h
 }
 
+// consents are pods of a node that go because the file says so.
+func (s *scene) consents(node string, pods ...drain.Refusal) {
+	if s.f.Cluster.Drains == nil {
+		s.f.Cluster.Drains = map[string]steps.Drain{}
+	}
+	s.f.Cluster.Drains[node] = steps.Drain{Consented: pods}
+}
+
 func (s *scene) node(name string, change func(*steps.Node)) {
 	n := s.f.Cluster.Nodes[name]
 	change(&n)
@@ -192,6 +200,7 @@ var scenes = []struct {
 	{"three-minors-once", func() *scene {
 		s := stands(1, 1, "v1.33.9")
 		s.c.Workers.Climb = config.Once
+		s.consents("w-1", drain.Refusal{Pod: "default/bare", Consent: "Unmanaged"}, drain.Refusal{Pod: "default/store-0", Consent: "LocalData"})
 		return s
 	}},
 	{"two-minors-and-nothing-between", func() *scene {
@@ -215,7 +224,7 @@ func TestPlanScenes(t *testing.T) {
 			found, climb := steps.Check(s.c, s.f), steps.Climb(s.c, s.f, nil)
 			writeFindings(&out, found)
 			if !steps.Blocked(found) || len(climb) > 0 {
-				newPlanDocument(s.c.Target, s.f, climb).write(&out, s.c.Name)
+				newPlanDocument(s.c, s.f, climb).write(&out, s.c.Name)
 			}
 			golden(t, filepath.Join("plan", tt.name+".txt"), out.String())
 		})

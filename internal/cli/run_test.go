@@ -56,6 +56,10 @@ func document() planDocument {
 		stage("last", 2, 0, lane("w-3"), lane("w-4"), lane("w-5")),
 	}, Restarts: []steps.Restart{{What: "kubelet", Hosts: []string{"cp-1", "control-plane-2"}}},
 		Waiting: []steps.Waiting{{Host: "w-6", Why: "everything on it is at v1.36.3"}}})
+	doc.Costs = steps.Costs{APIAway: 60, Snapshots: "/srv/prod-data/snapshots"}
+	for i := range 12 {
+		doc.Costs.Losses = append(doc.Costs.Losses, steps.Loss{Host: "w-1", Pod: fmt.Sprintf("shop/db-%d", i), Why: []string{"emptyDir"}})
+	}
 	return doc
 }
 
@@ -65,7 +69,7 @@ func climbOf(p engine.Plan[steps.Facts]) []steps.Rung {
 }
 
 // nobodyAsked is for runs that have nothing to ask.
-func nobodyAsked() error { return errors.New("somebody was asked") }
+func nobodyAsked(string) error { return errors.New("somebody was asked") }
 
 func TestPlanDocument(t *testing.T) {
 	var text, object strings.Builder
@@ -78,7 +82,7 @@ func TestPlanDocument(t *testing.T) {
 }
 
 func TestEmptyPlanDocument(t *testing.T) {
-	doc := newPlanDocument("v1.36.3", steps.Facts{Cluster: steps.ClusterFacts{KubeadmVersion: "v1.36.3"}}, nil)
+	doc := newPlanDocument(&config.Cluster{Target: "v1.36.3"}, steps.Facts{Cluster: steps.ClusterFacts{KubeadmVersion: "v1.36.3"}}, nil)
 	var text, object strings.Builder
 	doc.write(&text, "prod")
 	if got, want := text.String(), "prod is at v1.36.3: nothing to do.\n"; got != want {
@@ -87,7 +91,7 @@ func TestEmptyPlanDocument(t *testing.T) {
 	if err := writeJSON(&object, doc); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"schema":2,"from":"v1.36.3","to":"v1.36.3","seconds":0,"rungs":[]}`
+	want := `{"schema":2,"from":"v1.36.3","to":"v1.36.3","seconds":0,"rungs":[],"costs":{"losses":[],"apiAwaySeconds":0,"snapshots":""}}`
 	if got := strings.Join(strings.Fields(object.String()), ""); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -181,7 +185,7 @@ func TestTheRecordOfARun(t *testing.T) {
 	if err := json.Unmarshal([]byte(read("plan.json")), &kept); err != nil {
 		t.Fatal(err)
 	}
-	promised := planDocument{Schema: 2, From: "v1.35.4", To: "v1.36.3"}
+	promised := planDocument{Schema: 2, From: "v1.35.4", To: "v1.36.3", Costs: steps.Costs{Losses: []steps.Loss{}}}
 	promised.add(climbOf(stopPlan())[0].Outline())
 	if d := cmp.Diff(promised, kept); d != "" {
 		t.Errorf("the plan kept (-want +got):\n%s", d)

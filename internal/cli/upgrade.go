@@ -48,15 +48,15 @@ func upgrade(c *cli.Context, p Process, cluster *config.Cluster, s *steps.Sessio
 		return &exitError{codeCheck, errBlocked}
 	}
 	climb := steps.Climb(cluster, facts, s)
-	newPlanDocument(cluster.Target, facts, climb).write(p.Out, cluster.Name)
+	newPlanDocument(cluster, facts, climb).write(p.Out, cluster.Name)
 	if len(climb) == 0 {
 		return nil
 	}
-	ask := func() error { return confirm(c.Context, p) }
+	ask := func(from string) error { return confirm(c.Context, p, question(cluster, from)) }
 	if c.Bool("yes") {
-		ask = func() error { return nil }
+		ask = func(string) error { return nil }
 	}
-	if err := ask(); err != nil {
+	if err := ask(climb[0].From); err != nil {
 		return err
 	}
 	return run(c.Context, p, cluster, s, climb, ask)
@@ -73,9 +73,19 @@ func settled(ctx context.Context, p Process, s *steps.Session) (steps.Facts, err
 	return facts, err
 }
 
+// asker asks whether to go on from a version, with what was shown.
+type asker func(from string) error
+
+func question(cluster *config.Cluster, from string) string {
+	if from == cluster.Target {
+		return fmt.Sprintf("Upgrade the rest of %s to %s?", cluster.Name, from)
+	}
+	return fmt.Sprintf("Upgrade %s %s?", cluster.Name, move(from, cluster.Target))
+}
+
 // confirm asks once. Where nobody can answer, --yes has to be given. A stop is an answer too.
-func confirm(ctx context.Context, p Process) error {
-	fmt.Fprint(p.Out, "\nGo on? [y/N] ")
+func confirm(ctx context.Context, p Process, question string) error {
+	fmt.Fprintf(p.Out, "\n%s [y/N] ", question)
 	text, err := typedLine(ctx, p)
 	if err != nil {
 		return usage(errors.New("nobody answers: give --yes to go on without asking; nothing was changed"))
@@ -86,7 +96,8 @@ func confirm(ctx context.Context, p Process) error {
 	return &exitError{codeStopped, errors.New("not confirmed; nothing was changed")}
 }
 
-// typedLine reads a line; an error is that nobody answers. A stop is an empty answer.
+// typedLine reads a line; an error is that nobody answers. A stop is an empty answer. Nobody having ended the line then,
+// it is ended here.
 func typedLine(ctx context.Context, p Process) (string, error) {
 	text, failed := make(chan string, 1), make(chan error, 1)
 	go func() { // stays behind when nobody answers: a read of a terminal cannot be ended
@@ -101,16 +112,18 @@ func typedLine(ctx context.Context, p Process) (string, error) {
 	case line := <-text:
 		return line, nil
 	case err := <-failed:
+		fmt.Fprintln(p.Out)
 		return "", err
 	case <-p.Stop:
 	case <-ctx.Done():
 	}
+	fmt.Fprintln(p.Out)
 	return "", nil
 }
 
 // run climbs: rung after rung, each but the first looked at, checked and planned anew before it begins. What was not in
 // the plan that was shown is asked for.
-func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, climb []steps.Rung, ask func() error) error {
+func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, climb []steps.Rung, ask asker) error {
 	began := time.Now()
 	for n := 1; ; n++ {
 		if len(climb) > 1 || n > 1 {
@@ -142,7 +155,7 @@ func run(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Sessi
 
 // runRung runs one rung, with a record of its own.
 func runRung(ctx context.Context, p Process, cluster *config.Cluster, s *steps.Session, rung steps.Rung) error {
-	doc := planDocument{Schema: 2, From: rung.From, To: rung.To}
+	doc := planDocument{Schema: 2, From: rung.From, To: rung.To, Costs: steps.CostsOf(cluster, []steps.Rung{rung})}
 	doc.add(rung.Outline())
 	rec, err := newRecord(cluster.Data, time.Now(), doc)
 	if err != nil {
@@ -175,7 +188,7 @@ func arrived(p Process, cluster *config.Cluster, facts steps.Facts) error {
 		return fmt.Errorf("every step is done, but the cluster could not be asked once more: %w", facts.Cluster.Err)
 	}
 	if left := steps.Climb(cluster, facts, nil); len(left) > 0 {
-		newPlanDocument(cluster.Target, facts, left).write(p.Out, cluster.Name)
+		newPlanDocument(cluster, facts, left).write(p.Out, cluster.Name)
 		return &exitError{codeStopped, errMore}
 	}
 	return nil
