@@ -37,6 +37,8 @@ var endToEnds = []endToEnd{
 		"a minor up: planned, performed, proven, unnoticed, and nothing left to do", climb},
 	{"kill", []string{"small"}, "v1.35.4", "v1.36.3", 60 * time.Minute,
 		"killed during apply, during a drain and after a cordon, it goes on", killed},
+	{"once", []string{"small"}, "v1.34.4", "v1.36.3", 75 * time.Minute,
+		"two minors up, the worker in one move at the end, as if it had gone each rung", once},
 	{"patch", []string{"small"}, "v1.36.1", "v1.36.3", 45 * time.Minute,
 		"a move inside a minor by the same order", climb},
 	{"badinput", []string{"small"}, "v1.35.4", "v1.36.3", 30 * time.Minute,

@@ -15,12 +15,16 @@ import (
 
 // toolPlan is what `kuberung plan --output json` prints. A run keeps one rung of it.
 type toolPlan struct {
-	Schema   int    `json:"schema"`
-	From, To string // versions with a leading v
-	Rungs    []struct {
-		Stages []toolStage `json:"stages"`
-	} `json:"rungs"`
-	Stages []toolStage `json:"-"` // of all rungs, in order
+	Schema   int         `json:"schema"`
+	From, To string      // versions with a leading v
+	Rungs    []toolRung  `json:"rungs"`
+	Stages   []toolStage `json:"-"` // of all rungs, in order
+}
+
+type toolRung struct {
+	From, To string
+	Seconds  int         `json:"seconds"` // about how long it takes
+	Stages   []toolStage `json:"stages"`
 }
 
 type toolStage struct {
