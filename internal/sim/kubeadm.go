@@ -160,11 +160,17 @@ func (w *World) configured() string {
 	return version
 }
 
+// Where kubeadm keeps the manifests that it takes away, and those that it is about to put in place.
+const (
+	backups  = "/etc/kubernetes/tmp/kubeadm-backup-manifests-2000-01-01-00-00-00/"
+	upgraded = "/etc/kubernetes/tmp/kubeadm-upgraded-manifests1234567890/"
+)
+
 // move swaps one static pod: the old manifest goes to a backup, the new one comes in its place, and a moment between the
 // two there is none. Then the kubelet has to have it run.
 func (k *kubeadm) move(component string) string {
 	h, name := k.h, manifestFile(component)
-	backup, fresh := "/etc/kubernetes/tmp/backup/"+component+".yaml", "/etc/kubernetes/tmp/upgraded/"+component+".yaml"
+	backup, fresh := backups+component+".yaml", upgraded+component+".yaml"
 	want, same, failed := manifest(h, component, k.target), false, ""
 	if component == "etcd" && tagOf(imageIn(h.read(name))) > releases[k.target].etcd {
 		return ""

@@ -210,7 +210,7 @@ func (t *trial) repair(r *Run) {
 		}
 		for _, h := range t.w.controlPlanes() {
 			for _, component := range components {
-				backup := "/etc/kubernetes/tmp/backup/" + component + ".yaml"
+				backup := backups + component + ".yaml"
 				if h.up && h.read(manifestFile(component)) == "" && h.files[backup] != nil {
 					h.files[manifestFile(component)] = h.files[backup]
 					t.repaired++
