@@ -75,8 +75,8 @@ var faultKinds = []fault{
 		h.full = true
 		t.w.after(t.between(time.Minute, 10*time.Minute), func() { h.full = false })
 	}},
-	{"an API server flaps", func(t *trial, h *host) {
-		h = t.w.controlPlanes()[t.rnd.IntN(t.w.Shape.ControlPlanes)]
+	{"an API server flaps", func(t *trial, _ *host) {
+		h := t.w.controlPlanes()[t.rnd.IntN(t.w.Shape.ControlPlanes)]
 		t.w.faults.flapping[h] = true
 		h.cutComponent("kube-apiserver")
 		t.w.after(t.between(time.Second, time.Minute), func() { delete(t.w.faults.flapping, h) })
