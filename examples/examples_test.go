@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/kuberung/kuberung/internal/config"
 )
 
@@ -26,6 +28,10 @@ func TestExamples(t *testing.T) {
 			}
 			if c.Target == "" {
 				t.Error("an example names its target")
+			}
+			// The directory of artifacts has one for each release in it. Named by a release it would be one of those.
+			if _, err := version.ParseGeneric(filepath.Base(c.Artifacts)); err == nil {
+				t.Errorf("artifacts are looked for in %s, where releases are", filepath.Join(c.Artifacts, c.Target))
 			}
 		})
 	}

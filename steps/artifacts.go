@@ -47,7 +47,7 @@ func LoadArtifacts(dir, version string) Artifacts {
 	sums := filepath.Join(dir, version, "SHA256SUMS")
 	file, err := os.Open(sums)
 	if err != nil {
-		a.Problems = append(a.Problems, err.Error())
+		a.Problems = append(a.Problems, fmt.Sprintf("artifacts (%s) is the directory above %s: %v", dir, version, err))
 		return a
 	}
 	defer file.Close()

@@ -172,7 +172,7 @@ func TestArtifactsWithMistakes(t *testing.T) {
 func TestArtifactsOfAVersionThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	a := LoadArtifacts(dir, target)
-	want := []string{"open " + filepath.Join(dir, target, "SHA256SUMS") + ": no such file or directory"}
+	want := []string{"artifacts (" + dir + ") is the directory above " + target + ": open " + filepath.Join(dir, target, "SHA256SUMS") + ": no such file or directory"}
 	if d := cmp.Diff(want, a.Problems); d != "" || len(a.Files) > 0 {
 		t.Errorf("files %v, problems (-want +got):\n%s", a.Files, d)
 	}

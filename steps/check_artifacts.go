@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/kuberung/kuberung/internal/config"
 )
 
@@ -33,7 +35,7 @@ func artifactsPresent(c *config.Cluster, f Facts) []Finding {
 		a := f.artifactsOf(h.version)
 		if len(a.Problems) > 0 {
 			for _, p := range a.Problems {
-				found = append(found, block(c.ArtifactsAt.String(), p, "put the files of "+h.version+" there, with their SHA256SUMS"))
+				found = append(found, block(c.ArtifactsAt.String(), p, releaseFix(c, f, h.version, h.version)))
 			}
 			continue
 		}
@@ -43,6 +45,14 @@ func artifactsPresent(c *config.Cluster, f Facts) []Finding {
 		found = append(found, passedOver(c, f, h)...)
 	}
 	return found
+}
+
+// releaseFix says where the files of a release belong. Who named the directory of a release is not told to nest another.
+func releaseFix(c *config.Cluster, f Facts, what, release string) string {
+	if _, err := version.ParseSemantic(filepath.Base(c.Artifacts)); err == nil && len(f.artifactsOf(c.Target).Files) == 0 {
+		return "name the directory above: artifacts: " + filepath.Dir(c.Artifacts)
+	}
+	return "put the files of " + what + " into " + filepath.Join(c.Artifacts, release) + ", with their SHA256SUMS"
 }
 
 // lacking says what is wrong with a release, or not there that a host needs: nothing of it is installed then.
@@ -87,7 +97,7 @@ func lacksMinor(c *config.Cluster, f Facts, minor int) Finding {
 	if begun == "" {
 		begun = fmt.Sprintf("v1.%d.PATCH", minor)
 	}
-	return block(c.ArtifactsAt.String(), text, "put the files of a release of that minor into "+filepath.Join(c.Artifacts, begun)+", with their SHA256SUMS")
+	return block(c.ArtifactsAt.String(), text, releaseFix(c, f, "a release of that minor", begun))
 }
 
 // passedOver warns of a newer release on the way that is not whole, so that an older one is used.

@@ -108,3 +108,24 @@ func TestChecksOfArtifacts(t *testing.T) {
 		tt.run(t)
 	}
 }
+
+// Whoever named the directory of one release, not that above it, is told which one to name.
+func TestArtifactsNamedTooDeep(t *testing.T) {
+	for _, tt := range []struct {
+		dir, fix string
+		files    []Artifact
+	}{
+		{"/srv/files", "put the files of v1.36.3 into /srv/files/v1.36.3, with their SHA256SUMS", nil},
+		{"/srv/files/v1.36.3", "name the directory above: artifacts: /srv/files", nil},
+		{"/srv/files/v1.36.3", "put the files of v1.36.3 into /srv/files/v1.36.3/v1.36.3, with their SHA256SUMS", []Artifact{{Name: "kubeadm"}}},
+	} {
+		c := cluster(1, 0)
+		c.Artifacts = tt.dir
+		f := seen(c, old)
+		f.Artifacts = Artifacts{Version: target, Files: tt.files, Problems: []string{"something is wrong"}}
+		found := Check(c, f)
+		if len(found) != 1 || found[0].Fix != tt.fix {
+			t.Errorf("%s with %d files: %+v, want the fix %q", tt.dir, len(tt.files), found, tt.fix)
+		}
+	}
+}

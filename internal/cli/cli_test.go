@@ -235,7 +235,8 @@ func TestAHostThatCannotBeReached(t *testing.T) {
 			t.Errorf("%s: %d\n%s\nwant 3 and\n%s", command, got.code, text, want)
 		}
 		// What is wrong with the files is told at the same time.
-		if !strings.Contains(text, "BLOCKS  artifacts-present  cluster.yaml:2:12\n        open files/v1.36.3/SHA256SUMS: no such file or directory\n") {
+		if !strings.Contains(text, "BLOCKS  artifacts-present  cluster.yaml:2:12\n        artifacts (files) is the directory above v1.36.3: "+
+			"open files/v1.36.3/SHA256SUMS: no such file or directory\n        -> put the files of v1.36.3 into files/v1.36.3, with their SHA256SUMS\n") {
 			t.Errorf("%s does not tell of the missing artifacts:\n%s", command, text)
 		}
 	}
