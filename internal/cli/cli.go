@@ -49,11 +49,15 @@ func Run(ctx context.Context, args []string, p Process) int {
 			checkCommand(p), planCommand(p), upgradeCommand(p), demoCommand(p), statusCommand(p), unlockCommand(p), versionCommand(p),
 		},
 		Description:     exitCodes(),
+		Flags:           []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version, as the command does"}},
 		HideHelpCommand: true,
 		HideVersion:     true,
 		OnUsageError:    usageError,
 		ExitErrHandler:  func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
+			if c.Bool("version") {
+				return writeVersion(p)
+			}
 			if c.Args().Present() {
 				return usage(fmt.Errorf("no command %q; kuberung --help lists them", c.Args().First()))
 			}
@@ -81,7 +85,14 @@ func Run(ctx context.Context, args []string, p Process) int {
 	return code
 }
 
-func usageError(_ *cli.Context, err error, _ bool) error { return usage(err) }
+// usageError says where to look for what there is.
+func usageError(c *cli.Context, err error, isCommand bool) error {
+	name := "kuberung"
+	if isCommand {
+		name += " " + c.Command.Name
+	}
+	return usage(fmt.Errorf("%w; %s --help lists the flags", err, name))
+}
 
 // stoppable gives a context that ends as soon as the operator asks to stop: for work that changes
 // nothing.

@@ -123,10 +123,10 @@ func TestWrongUsage(t *testing.T) {
 		want string
 	}{
 		{"unknown command", []string{"upgarde"}, "no command \"upgarde\"; kuberung --help lists them"},
-		{"unknown flag", []string{"--force"}, "flag provided but not defined: -force"},
-		{"unknown flag of a command", []string{"check", "--force"}, "flag provided but not defined: -force"},
-		{"a flag of another command", []string{"check", "--yes"}, "flag provided but not defined: -yes"},
-		{"flag without its value", []string{"plan", "--to"}, "flag needs an argument: -to"},
+		{"unknown flag", []string{"--force"}, "flag provided but not defined: -force; kuberung --help lists the flags"},
+		{"unknown flag of a command", []string{"check", "--force"}, "flag provided but not defined: -force; kuberung check --help lists the flags"},
+		{"a flag of another command", []string{"check", "--yes"}, "flag provided but not defined: -yes; kuberung check --help lists the flags"},
+		{"flag without its value", []string{"plan", "--to"}, "flag needs an argument: -to; kuberung plan --help lists the flags"},
 		{"an argument too many", []string{"check", "-f", s.file, "now"}, `unexpected argument "now"`},
 		{"unknown output", []string{"plan", "-f", s.file, "-o", "yaml"}, `--output is text or json, not "yaml"`},
 		{"unknown output of check", []string{"check", "-f", s.file, "--output", "JSON"}, `--output is text or json, not "JSON"`},
@@ -175,8 +175,10 @@ func TestMistakesInTheClusterFile(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	want := result{codeDone, fmt.Sprintf("kuberung v0.1.0, commit 0123abc, %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH), ""}
-	if d := cmp.Diff(want, try(t, "", "version"), cmp.AllowUnexported(result{})); d != "" {
-		t.Errorf("result (-want +got):\n%s", d)
+	for _, arg := range []string{"version", "--version"} {
+		if d := cmp.Diff(want, try(t, "", arg), cmp.AllowUnexported(result{})); d != "" {
+			t.Errorf("%s (-want +got):\n%s", arg, d)
+		}
 	}
 }
 
