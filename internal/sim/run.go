@@ -53,7 +53,7 @@ type Run struct {
 	Left     []string // what it said of the state it left
 	Empty    bool     // there was nothing to do
 
-	began   time.Time
+	began   time.Time            // the newest rung
 	planned map[string]string    // what each step does, by "target step"
 	lanes   map[string]time.Time // when the newest lane of a target began
 	begun   map[string]bool      // those that have begun, guarded by the world's lock
@@ -166,6 +166,9 @@ func (w *World) hears(r *Run, e engine.Event) {
 func (w *World) plans(r *Run, out engine.Outline) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	r.began = time.Now()
+	clear(r.planned)
+	clear(r.begun)
 	for _, stage := range out.Stages {
 		for _, lane := range stage.Lanes {
 			for _, step := range lane.Steps {

@@ -127,7 +127,7 @@ func (s *schedule) between(from, to time.Duration) time.Duration {
 func newSchedule(seed uint64) *schedule {
 	s := &schedule{seed: seed, patience: 20, rnd: rand.New(rand.NewPCG(seed, 3))}
 	s.shape = Shape{ControlPlanes: []int{1, 1, 3}[s.rnd.IntN(3)], Workers: s.rnd.IntN(4), Target: "v1.36.3", Seed: seed, Batch: 1 + s.rnd.IntN(2)}
-	s.shape.Version = []string{"v1.35.4", "v1.35.4", "v1.36.1"}[s.rnd.IntN(3)]
+	s.shape.Version = []string{"v1.35.4", "v1.35.4", "v1.35.4", "v1.36.1", "v1.36.1", "v1.34.4"}[s.rnd.IntN(6)]
 	if s.shape.Workers > 1 && s.rnd.IntN(3) == 0 {
 		s.shape.Foreign = []string{fmt.Sprintf("w-%d", 1+s.rnd.IntN(s.shape.Workers))}
 	}

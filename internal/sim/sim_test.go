@@ -98,3 +98,22 @@ func TestAnInstallationCutAnywhereIsFinishedByTheNextRun(t *testing.T) {
 		})
 	}
 }
+
+// Two minors are two rungs, each with its own snapshot; kubelets go along with each.
+func TestAClimbOfTwoRungsArrives(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := New(t.Context(), dir, Shape{ControlPlanes: 1, Workers: 1, Version: "v1.34.4", Target: "v1.36.3"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		r := w.Upgrade(t.Context(), w.Cluster(artifacts), w.NewOperator(), nil)
+		if r.Err != nil || r.Rungs != 2 {
+			t.Errorf("the run has %d rungs and ends with %v, want 2 and nil", r.Rungs, r.Err)
+		}
+		for _, d := range append(Differences(w.State(), w.WantState()), w.Broken()...) {
+			t.Error(d)
+		}
+	})
+}

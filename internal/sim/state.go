@@ -31,6 +31,9 @@ func (w *World) State() []string {
 			}
 		}
 		for _, name := range sortedKeys(h.units) {
+			if !strings.HasSuffix(name, w.Shape.Target) {
+				continue // of an earlier rung
+			}
 			say("%s: unit %s %s, status %d", h.name, strings.NewReplacer("apply", "run", "node", "run").Replace(name), h.units[name].state(), h.units[name].code)
 		}
 	}
