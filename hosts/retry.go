@@ -26,11 +26,14 @@ func passing(err error) bool {
 // whose cause then comes with the last reason.
 func (h *Host) retry(ctx context.Context, curable func(error) bool, do func() error) error {
 	pause := h.tune.retryFrom
+	var last error // before the attempt that the end of ctx may cut
 	for {
 		err := do()
 		switch {
 		case err == nil:
 			return nil
+		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) && last != nil:
+			return fmt.Errorf("%w; before that: %w", err, last)
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 			return err
 		case ctx.Err() != nil:
@@ -42,6 +45,6 @@ func (h *Host) retry(ctx context.Context, curable func(error) bool, do func() er
 		if cause := sleep(ctx, pause+jitter); cause != nil {
 			return fmt.Errorf("%w; last: %w", cause, err)
 		}
-		pause = min(2*pause, h.tune.retryTo)
+		pause, last = min(2*pause, h.tune.retryTo), err
 	}
 }
