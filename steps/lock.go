@@ -65,10 +65,10 @@ func (h Held) String() string {
 		return text + ", a process that has ended"
 	case h.Age == never:
 		return text + ", without any heartbeat"
-	case h.Age < 0:
+	case h.Age < -2*time.Second: // below that it is the API server's Date, which has whole seconds
 		return fmt.Sprintf("%s, with a heartbeat that is %s ahead of the API server's clock", text, seconds(-h.Age))
 	}
-	return fmt.Sprintf("%s, last heartbeat %s ago", text, seconds(h.Age))
+	return fmt.Sprintf("%s, last heartbeat %s ago", text, seconds(max(h.Age, 0)))
 }
 
 func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

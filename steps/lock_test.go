@@ -227,6 +227,7 @@ func TestALockOfAnother(t *testing.T) {
 		{"silent, as while API servers restart", 5 * time.Minute, false, false, "bert@laptop is at work on this cluster: upgrade to v1.36.3, since %s, pid 2, last heartbeat 5m0s ago"},
 		{"expired", 301 * time.Second, false, true, "taking over the lock of bert@laptop: no heartbeat for 5m1s"},
 		{"its process has ended", 3 * time.Second, true, true, "taking over the lock of bert@laptop: its process 2 on this machine has ended"},
+		{"just now, by a clock of whole seconds", -900 * time.Millisecond, false, false, "bert@laptop is at work on this cluster: upgrade to v1.36.3, since %s, pid 2, last heartbeat 0s ago"},
 		{"a little ahead", -30 * time.Second, false, false, "bert@laptop is at work on this cluster: upgrade to v1.36.3, since %s, pid 2, with a heartbeat that is 30s ahead of the API server's clock"},
 	}
 	for _, tt := range tests {
