@@ -146,6 +146,11 @@ func (s *Session) hostsFree(ctx context.Context) error {
 		return nil
 	}
 	locks, _ := s.hostLocks(ctx)
+	return busy(l, locks)
+}
+
+// busy names a run that is at work on a host beside ours.
+func busy(l *Lock, locks []Held) error {
 	for _, held := range locks {
 		if !held.Expired() && held.Run != l.me.Run && !l.gone(held.Holder) {
 			return &HeldError{held}

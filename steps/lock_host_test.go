@@ -156,6 +156,9 @@ func TestHostsTellWhoIsAtWork(t *testing.T) {
 	if _, err := a.s.ObserveSettled(t.Context(), quiet); !errors.As(err, &held) || held.Name != "bert@laptop" || held.Host != "w-1" {
 		t.Errorf("error is %v, want bert's lock", err)
 	}
+	if err := busy(a.Lock, []Held{{Holder: held.Holder, Host: "w-1", Age: hostTerm + 1, Term: hostTerm}}); err != nil {
+		t.Errorf("a lock that expired: %v", err)
+	}
 }
 
 // Where the API answers only later, the lock is taken then, and everything is looked at once more.

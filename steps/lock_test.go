@@ -409,6 +409,11 @@ func TestALaneAfterALongSilence(t *testing.T) {
 			a.heard = a.heard.Add(-time.Hour)
 			a.Lock.mu.Unlock()
 		}
+		time.Sleep(10*time.Minute + time.Second)
+		quiet := l.writes
+		if _, _, err := a.s.Enter(t.Context(), wholeCluster); err != nil || l.writes != quiet {
+			t.Errorf("error %v after %d writes, want none: heartbeats are fresh", err, l.writes-quiet)
+		}
 		sleep()
 		before := l.writes
 		if _, _, err := a.s.Enter(t.Context(), wholeCluster); err != nil || l.writes != before+1 {

@@ -23,26 +23,37 @@ import (
 //
 // The work's Stop is also closed when the lock is lost: nothing new starts, what must not be cut comes to its end.
 func exclusively(ctx context.Context, p Process, c *config.Cluster, s *steps.Session, does string, work func(Process) error) error {
-	lock := s.NewLock(newHolder(does), gone, told(p.Out))
+	return holding(ctx, p, c, s.NewLock(newHolder(does), gone, told(p.Out)), work)
+}
+
+// lock is a [steps.Lock].
+type lock interface {
+	Take(context.Context) error
+	Lost() <-chan struct{}
+	Err() error
+	Release(context.Context) error
+}
+
+func holding(ctx context.Context, p Process, c *config.Cluster, l lock, work func(Process) error) error {
 	defer func() {
-		if err := lock.Release(ctx); err != nil {
+		if err := l.Release(ctx); err != nil {
 			fmt.Fprintf(p.Err, "%v\n", err)
 		}
 	}()
-	if err := take(ctx, p, lock); err != nil {
+	if err := take(ctx, p, l); err != nil {
 		return refused(c, err)
 	}
-	stop, done := either(p.Stop, lock.Lost())
+	stop, done := either(p.Stop, l.Lost())
 	defer done()
 	p.Stop = stop
-	return lostOr(p, lock.Err, refused(c, work(p)))
+	return lostOr(p, l.Err, refused(c, work(p)))
 }
 
 // take takes the lock unless the API does not answer, which is for the checks to tell. Stopping it is safe.
-func take(ctx context.Context, p Process, lock *steps.Lock) error {
+func take(ctx context.Context, p Process, l lock) error {
 	ctx, cancel := stoppable(ctx, p.Stop)
 	defer cancel()
-	err := lock.Take(ctx)
+	err := l.Take(ctx)
 	if ctx.Err() != nil {
 		return &exitError{codeInterrupted, context.Cause(ctx)}
 	}

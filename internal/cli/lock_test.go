@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -75,6 +76,78 @@ func TestALockLostInTheMiddle(t *testing.T) {
 	}
 	if err := lostOr(p, yes, nil); err != nil || out.String() != lost.Error()+"; all that was planned was done\n" {
 		t.Errorf("after the last step: %v, said %s", err, out.String())
+	}
+}
+
+// kept is a lock of which the test decides.
+type kept struct {
+	take, err, release error
+	lost               chan struct{}
+	released           int
+}
+
+func (k *kept) Take(context.Context) error    { return k.take }
+func (k *kept) Lost() <-chan struct{}         { return k.lost }
+func (k *kept) Err() error                    { return k.err }
+func (k *kept) Release(context.Context) error { k.released++; return k.release }
+
+// However a run ends, the lock is given back once; what went wrong with that is told and changes no code.
+func TestTheLockIsGivenBack(t *testing.T) {
+	failed := &exitError{codeFailed, errors.New("w-1: drain: refused")}
+	held := ofBert()
+	stopped := make(chan struct{})
+	close(stopped)
+	tests := []struct {
+		name string
+		kept kept
+		stop chan struct{}
+		work error
+		code int
+		ran  bool
+		said string
+	}{
+		{"done", kept{}, nil, nil, codeDone, true, ""},
+		{"failed", kept{}, nil, failed, codeFailed, true, ""},
+		{"another's", kept{take: &steps.HeldError{Held: held}}, nil, nil, codeLocked, false, ""},
+		{"another's, found later", kept{take: errors.New("no API")}, nil, &steps.HeldError{Held: held}, codeLocked, true, ""},
+		{"stopped before", kept{}, stopped, nil, codeInterrupted, false, ""},
+		{"not to be given back", kept{release: errors.New("it stays")}, nil, nil, codeDone, true, "it stays\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			ran, k := false, tt.kept
+			err := holding(t.Context(), Process{Out: &out, Err: &out, Stop: tt.stop}, prod(t, 1), stopping{&k, tt.stop}, func(Process) error { ran = true; return tt.work })
+			if code, text := codeOf(err); code != tt.code || ran != tt.ran || k.released != 1 || out.String() != tt.said {
+				t.Errorf("got %d, %s, ran %v, released %d times, said %s", code, text, ran, k.released, out.String())
+			}
+		})
+	}
+}
+
+// stopping is taken only after a stop was noticed, if there is one.
+type stopping struct {
+	*kept
+	stop chan struct{}
+}
+
+func (s stopping) Take(ctx context.Context) error {
+	if s.stop != nil {
+		<-ctx.Done()
+	}
+	return s.kept.Take(ctx)
+}
+
+// A lock that is lost stops the work as the operator does, and is the reason that is told.
+func TestALostLockStopsTheWork(t *testing.T) {
+	k := &kept{lost: make(chan struct{}), err: errors.New("bert took it")}
+	err := holding(t.Context(), Process{Out: io.Discard, Err: io.Discard, Stop: make(chan struct{})}, prod(t, 1), k, func(p Process) error {
+		close(k.lost)
+		<-p.Stop
+		return &exitError{codeStopped, engine.ErrStopped}
+	})
+	if code, text := codeOf(err); code != codeFailed || text != "bert took it\nstopped, work remains" {
+		t.Errorf("got %d, %s", code, text)
 	}
 }
 
@@ -167,6 +240,7 @@ func TestGone(t *testing.T) {
 	for name, h := range map[string]steps.Holder{
 		"of another boot":  {PID: 1 << 30, Process: "another " + living.Process},
 		"without a name":   {PID: 1 << 30},
+		"of a group":       {PID: -1 << 30, Process: living.Process},
 		"without a number": {Process: living.Process},
 	} {
 		if gone(h) {
