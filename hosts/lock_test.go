@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -188,6 +190,42 @@ func TestOneOfManyGetsTheLock(t *testing.T) {
 	}
 	if got != 1 {
 		t.Errorf("%d have the lock", got)
+	}
+}
+
+// Looking and taking are one: whoever comes between waits, and then finds what was put there.
+func TestALockIsLookedAtAlone(t *testing.T) {
+	s := startServer(t, nil)
+	h := s.host(t, nil)
+	if err := os.MkdirAll(s.state, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	guard, err := os.Create(filepath.Join(s.state, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	if err := syscall.Flock(int(guard.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	taken := make(chan error, 1)
+	go func() { _, err := h.TakeLock(t.Context(), own("b"), ""); taken <- err }()
+	info, err := guard.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := regexp.MustCompile(fmt.Sprintf(`-> FLOCK .*:%d `, info.Sys().(*syscall.Stat_t).Ino))
+	waitFor(t, "a script that waits", func() bool {
+		table, err := os.ReadFile("/proc/locks")
+		return err != nil || waits.Match(table) || len(taken) > 0
+	})
+	text := "a 999999999 another-boot 1\nof a\n"
+	if err := os.WriteFile(filepath.Join(s.state, "lock"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	guard.Close()
+	if err := <-taken; !errors.Is(err, ErrLocked) {
+		t.Errorf("error is %v, want that a has it", err)
 	}
 }
 
