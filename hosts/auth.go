@@ -63,7 +63,7 @@ func (h *Host) identities(ctx context.Context) (_ *identities, err error) {
 	if err != nil && len(h.cfg.KeyFiles) == 0 {
 		return nil, err
 	}
-	fromFiles, err := h.fileKeys(ctx, held, ids)
+	fromFiles, err := h.fileKeys(held, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,10 @@ func find(ids []identity, key ssh.PublicKey) *identity {
 
 // fileKeys reads the key files. A key that needs a passphrase, and is not in the agent, is asked for only when the
 // host has said that it would take it; if the file does not show its public half, at once.
-func (h *Host) fileKeys(ctx context.Context, held []identity, ids *identities) ([]identity, error) {
+func (h *Host) fileKeys(held []identity, ids *identities) ([]identity, error) {
 	var found []identity
 	for _, file := range h.cfg.KeyFiles {
-		signer, err := h.net.keys.load(ctx, file, held)
+		signer, err := h.net.keys.load(file, held)
 		if err != nil {
 			return nil, err
 		}
@@ -136,12 +136,13 @@ func (h *Host) agentKeys(ctx context.Context, ids *identities) ([]identity, erro
 	if d, ok := ctx.Deadline(); ok {
 		_ = nc.SetDeadline(d) // a unix socket has deadlines
 	}
+	// It may wait for somebody to touch a key, now and whenever it signs.
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	ids.close = func() { stop(); nc.Close() }
 	signers, err := agent.NewClient(nc).Signers()
 	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("ssh agent at %s: %w", sock, err)
+		return nil, fmt.Errorf("ssh agent at %s: %w", sock, reason(ctx, err))
 	}
-	ids.close = func() { nc.Close() }
 	var held []identity
 	for _, s := range signers {
 		held = append(held, identity{s, "agent key"})

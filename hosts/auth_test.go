@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,6 +140,61 @@ func TestPassphraseTakesItsTime(t *testing.T) {
 	if err := h.Connect(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// An old form of key file does not show whose key it is, so its passphrase is asked for before a host is.
+func TestPassphraseOfAnOldKeyTakesItsTime(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	s := startServer(t, nil)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.user, _ = ssh.NewSignerFromKey(key)
+	block, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key), []byte("open sesame"), x509.PEMCipherAES256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, "locked", string(pem.EncodeToMemory(block)))
+	c := s.config()
+	c.KeyFiles, c.ConnectTimeout = []string{s.files["locked"]}, time.Second
+	h := NewNetwork(func(ctx context.Context, _ Question) (Secret, error) {
+		return NewSecret("open sesame"), sleep(ctx, 1100*time.Millisecond)
+	}).Host(c)
+	defer h.Close()
+	if err := h.Connect(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent may wait for somebody to touch a key; the context ends that as well.
+func TestAgentThatNeverAnswers(t *testing.T) {
+	s := startServer(t, nil)
+	sock := filepath.Join(s.dir, "agent")
+	l, err := net.Listen("unix", sock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan struct{}, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = c.Read(make([]byte, 1))
+		asked <- struct{}{}
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	h := s.host(t, func(c *Config) { c.Agent, c.KeyFiles, c.ConnectTimeout = sock, nil, 15*time.Second })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Connect(ctx) }()
+	<-asked
+	cancel()
+	waitFor(t, "the end of the call", func() bool { return len(done) == 1 })
+	wantError(t, <-done, context.Canceled)
 }
 
 // A key that the agent holds needs no passphrase, and a public key file names a key of the agent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,7 @@ type call struct {
 	stir           chan struct{}
 	drained        <-chan struct{} // closed at the end of both streams
 	sent           chan time.Time  // when the script went out
+	decided        atomic.Bool     // whether it goes out
 }
 
 // run runs the request in a fresh session.
@@ -44,12 +46,14 @@ func (c *call) run(ctx context.Context, s *session) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet(ctx, s.conn, c.drained, c.stir)
+	if err := quiet(ctx, s.conn, c.drained, c.stir); err != nil {
+		return nil, fmt.Errorf("%s on %s ended, but its output did not: %w", c.req.label, c.host.name, err)
+	}
 	if began := c.stdout.firstByte(); c.req.span != nil && !began.IsZero() {
 		*c.req.span = span{<-c.sent, began}
 	}
 	if c.pass != nil && !c.started() {
-		return nil, c.host.neverStarted(c.req, e, c.stdout.all(), c.talk.clean(c.stderr.all()), true)
+		return nil, c.host.neverStarted(c.req, e, c.clean(c.stdout.all()), c.clean(c.stderr.all()), true)
 	}
 	return c.host.result(c.req, e, c.stdout, c.stderr)
 }
@@ -70,11 +74,33 @@ func (c *call) await(ctx context.Context, fed <-chan error) (exit, error) {
 			fed = nil
 		case <-ctx.Done():
 			if !c.last {
-				c.host.end(ctx, c.session, c.stdout, c.req.privileged)
+				c.stop(ctx)
 			}
-			return exit{}, fmt.Errorf("%s on %s: %w", c.req.label, c.host.cfg.Name, context.Cause(ctx))
+			return exit{}, fmt.Errorf("%s on %s: %w", c.req.label, c.host.name, context.Cause(ctx))
 		}
 	}
+}
+
+// decide is true for whoever is first: the one who sends the script, or the one who ends the call before it is sent.
+func (c *call) decide() bool { return c.decided.CompareAndSwap(false, true) }
+
+// beginLimit is how long a script that is on its way may take to begin when its call is over.
+const beginLimit = 2 * time.Second
+
+// stop ends the remote process. A script that is on its way begins all the same, and then knows nothing of the end of
+// its session: root's processes hear no signals of sshd. So it is waited for.
+func (c *call) stop(ctx context.Context) {
+	if !c.decide() {
+		t := time.NewTimer(beginLimit)
+		defer t.Stop()
+		select {
+		case <-c.stdout.begun:
+		case <-c.drained:
+		case <-c.session.conn.dead:
+		case <-t.C:
+		}
+	}
+	c.host.end(ctx, c.session, c.stdout, c.req.privileged)
 }
 
 // noStatus says why a session ended without an exit status.
@@ -86,7 +112,7 @@ func (c *call) noStatus(fed <-chan error) error {
 		}
 	default:
 	}
-	return c.session.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", c.host.cfg.Name))
+	return c.session.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", c.host.name))
 }
 
 // started: the host has said that the script runs.

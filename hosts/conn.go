@@ -15,6 +15,7 @@ import (
 type conn struct {
 	host   string
 	client *ssh.Client
+	wire   *wire
 	tune   tuning
 	slots  chan struct{} // one token per open session
 	loops  sync.WaitGroup
@@ -24,8 +25,8 @@ type conn struct {
 	why  error // set before dead is closed
 }
 
-func newConn(host string, client *ssh.Client, t tuning) *conn {
-	c := &conn{host: host, client: client, tune: t, slots: make(chan struct{}, sessionsPerConn), dead: make(chan struct{})}
+func newConn(host string, client *ssh.Client, w *wire, t tuning) *conn {
+	c := &conn{host: host, client: client, wire: w, tune: t, slots: make(chan struct{}, sessionsPerConn), dead: make(chan struct{})}
 	c.loops.Go(func() {
 		err := client.Wait()
 		if err == nil || errors.Is(err, io.EOF) {
@@ -59,6 +60,14 @@ func (c *conn) alive() bool {
 func (c *conn) lost() error {
 	<-c.dead
 	return fmt.Errorf("%w to %s: %w", ErrConnLost, c.host, c.why)
+}
+
+// whole makes sure that it was the host that ended a channel, and not a line that broke: that ends them as well.
+func (c *conn) whole() error {
+	if c.alive() && !c.wire.over.Load() {
+		return nil
+	}
+	return c.lost()
 }
 
 // settle decides whether a channel ended because the connection did: err stays if the server still answers.

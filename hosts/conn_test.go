@@ -340,6 +340,35 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// A host that is being connected to can be named.
+func TestNameWhileConnecting(t *testing.T) {
+	s := startServer(t, nil)
+	h := s.host(t, nil)
+	var all sync.WaitGroup
+	all.Go(func() { _ = h.Connect(t.Context()) })
+	for range 100 {
+		if h.Name() != "cp1" || h.Address() != "127.0.0.1" {
+			t.Errorf("got %s at %s", h.Name(), h.Address())
+		}
+	}
+	all.Wait()
+}
+
+// An sshd that lets us in and hangs up is tried once more, not for ever.
+func TestHangsUpAfterAuthentication(t *testing.T) {
+	s := startServer(t, hangsUp)
+	_, err := s.host(t, nil).Run(t.Context(), Cmd{Argv: []string{"true"}})
+	wantError(t, err, ErrConnLost)
+	if got := s.dials.Load(); got != 2 {
+		t.Errorf("%d connections, want 2", got)
+	}
+}
+
+// hangsUp makes a server that ends the connection instead of opening a session.
+func hangsUp(s *server) {
+	s.ChannelHandlers["session"] = func(_ *gliderssh.Server, c *ssh.ServerConn, _ ssh.NewChannel, _ gliderssh.Context) { c.Close() }
+}
+
 func TestClose(t *testing.T) {
 	s := startServer(t, nil)
 	h := s.host(t, nil)

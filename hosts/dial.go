@@ -47,7 +47,7 @@ func (h *Host) dial(ctx context.Context) (*conn, error) {
 	}
 }
 
-// completeOnce completes the configuration before the first connection. Nothing but Name and Address is read earlier.
+// completeOnce completes the configuration before the first connection.
 func (h *Host) completeOnce(ctx context.Context) error {
 	if h.completed {
 		return nil
@@ -89,7 +89,7 @@ func (h *Host) way(ctx context.Context) (context.Context, dialFunc, error) {
 // waitingKey marks in a context which hosts wait for their jump host: one that waited for itself would wait for ever.
 type waitingKey struct{}
 
-// dialOnce connects within ConnectTimeout. wanted is a key that the host would take if it were unlocked.
+// dialOnce connects within ConnectTimeout. wanted is a key that the host would take, or may take, if it were unlocked.
 func (h *Host) dialOnce(ctx context.Context, open dialFunc, keys *hostKeys) (_ *conn, wanted *lockedKey, err error) {
 	release, err := h.dialSlot(ctx)
 	if err != nil {
@@ -100,6 +100,10 @@ func (h *Host) dialOnce(ctx context.Context, open dialFunc, keys *hostKeys) (_ *
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &limitError{limit})
 	defer cancel()
 	ids, err := h.identities(ctx)
+	var blind *blindKeyError
+	if errors.As(err, &blind) {
+		return nil, &lockedKey{file: blind.file}, err
+	}
 	if err != nil {
 		return nil, nil, h.connectError("keys", ErrAuth, err)
 	}
@@ -170,9 +174,9 @@ func (h *Host) handshake(ctx context.Context, open dialFunc, keys *hostKeys, ids
 		return nil, h.handshakeError(ctx, wire.phase(), keys, ids, keyErr, err)
 	}
 	if keys.accepted != "" {
-		h.net.noteAccepted(h.cfg.Name, keys.accepted)
+		h.net.noteAccepted(h.name, keys.accepted)
 	}
-	return newConn(h.cfg.Name, ssh.NewClient(sc, chans, reqs), h.tune), nil
+	return newConn(h.name, ssh.NewClient(sc, chans, reqs), wire, h.tune), nil
 }
 
 func (h *Host) handshakeError(ctx context.Context, phase string, keys *hostKeys, ids *identities, keyErr, err error) error {
@@ -219,7 +223,7 @@ func plainNetError(err error) error {
 }
 
 func (h *Host) connectError(phase string, kind, err error) error {
-	return &ConnectError{Host: h.cfg.Name, Address: h.target(), Phase: phase, Kind: kind, Err: err}
+	return &ConnectError{Host: h.name, Address: h.target(), Phase: phase, Kind: kind, Err: err}
 }
 
 // cutBeforeAuth: the server hung up before it had seen who we are.
@@ -240,10 +244,11 @@ const (
 	phaseAuth   = "authentication"
 )
 
-// wire notes how far a handshake came.
+// wire notes how far a handshake came, and that nothing comes any more.
 type wire struct {
 	net.Conn
-	now atomic.Value // string
+	now  atomic.Value // string
+	over atomic.Bool
 }
 
 func (w *wire) at(phase string) { w.now.Store(phase) }
@@ -255,6 +260,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if n > 0 {
 		w.now.CompareAndSwap(phaseBanner, phaseKey)
+	}
+	if err != nil {
+		w.over.Store(true)
 	}
 	return n, err
 }

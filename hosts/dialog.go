@@ -124,14 +124,22 @@ func (c *call) hear(ctx context.Context) (still, over bool) {
 
 // mute is the error of a sudo that neither asks nor begins.
 func (c *call) mute(said []byte) error {
-	text := fmt.Sprintf("sudo on %s neither asks for the password nor begins for %v", c.host.cfg.Name, c.host.tune.sudoLimit)
-	if words := lastWords(string(c.talk.clean(said)), 400); words != "" {
+	text := fmt.Sprintf("sudo on %s neither asks for the password nor begins for %v", c.host.name, c.host.tune.sudoLimit)
+	if words := lastWords(string(c.clean(said)), 400); words != "" {
 		text += "; it said: " + words
 	}
 	return &refusedError{ErrSudo, text}
 }
 
-// clean takes our own words out of what sudo said: the prompt, and the command that it may name.
+// clean takes our own words out of what sudo said, the password above all: nobody promises that it is not repeated.
+func (c *call) clean(said []byte) []byte {
+	if secret := c.pass.secret.text; secret != "" {
+		said = bytes.ReplaceAll(said, []byte(secret), []byte(shown))
+	}
+	return c.talk.clean(said)
+}
+
+// clean takes out the prompt, and the command that sudo may name.
 func (d *dialog) clean(said []byte) []byte {
 	said = bytes.ReplaceAll(said, []byte(d.prompt()), nil)
 	return bytes.ReplaceAll(said, []byte(d.shell()), []byte("…"))

@@ -112,9 +112,9 @@ func (h *Host) result(r request, e exit, stdout, stderr *output) ([]byte, error)
 		return out, nil
 	}
 	if e.code == codeNotRoot && r.privileged && !h.usesSudo() && len(out)+len(errs) == 0 {
-		return nil, fmt.Errorf("%s on %s as %s: %w", r.label, h.cfg.Name, h.cfg.User, ErrNotRoot)
+		return nil, fmt.Errorf("%s on %s as %s: %w", r.label, h.name, h.cfg.User, ErrNotRoot)
 	}
-	return out, &ExitError{Host: h.cfg.Name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: string(errs)}
+	return out, &ExitError{Host: h.name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: string(errs)}
 }
 
 // neverStarted explains an exit before our first line: sudo, which may have been told a password, or the login shell
@@ -129,6 +129,6 @@ func (h *Host) neverStarted(r request, e exit, stdout, stderr []byte, password b
 			return err
 		}
 	}
-	exit := &ExitError{Host: h.cfg.Name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: said}
+	exit := &ExitError{Host: h.name, Command: r.label, Code: e.code, Signal: e.signal, Stderr: said}
 	return fmt.Errorf("the login shell of %s did not start /bin/sh: %w", h.cfg.User, exit)
 }

@@ -58,7 +58,7 @@ func (h *Host) Facts(ctx context.Context, q Query) (Facts, error) {
 	}
 	f, err := parseFacts(q, mark, string(out), during)
 	if err != nil {
-		return Facts{}, fmt.Errorf("facts of %s: %w", h.cfg.Name, err)
+		return Facts{}, fmt.Errorf("facts of %s: %w", h.name, err)
 	}
 	return f, nil
 }

@@ -91,7 +91,7 @@ func octal(mode fs.FileMode) string {
 }
 
 func (h *Host) absent(op, path string) error {
-	return &fs.PathError{Op: op + " on " + h.cfg.Name, Path: path, Err: fs.ErrNotExist}
+	return &fs.PathError{Op: op + " on " + h.name, Path: path, Err: fs.ErrNotExist}
 }
 
 // checksumError adds the sentinel to a script that ended with codeChecksum.

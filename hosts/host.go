@@ -59,15 +59,15 @@ type Config struct {
 
 // Host is one machine behind SSH. Safe for concurrent use.
 type Host struct {
-	net  *Network
-	cfg  Config
-	tune tuning
+	net           *Network
+	name, address string // as given
+	cfg           Config
+	tune          tuning
 
 	dialing chan struct{} // holds one token while somebody dials
 	dials   chan struct{} // of a jump host: one token per connection being made through it
 
-	// What the first dial completes, before there is a connection, cfg included; only its Name and Address are read
-	// earlier.
+	// What the first dial completes, before there is a connection, cfg included; nobody else reads it earlier.
 	completed     bool
 	everyAgentKey bool // offer all the agent holds, not only what the key files name
 
@@ -124,6 +124,8 @@ func newHost(n *Network, c Config) *Host {
 	}
 	return &Host{
 		net:     n,
+		name:    c.Name,
+		address: c.Address,
 		cfg:     c,
 		dialing: make(chan struct{}, 1),
 		root:    newRoot(),
@@ -148,10 +150,10 @@ func newHost(n *Network, c Config) *Host {
 }
 
 // Name is the operator's name of the host.
-func (h *Host) Name() string { return h.cfg.Name }
+func (h *Host) Name() string { return h.name }
 
 // Address is the configured host name or IP address, without port.
-func (h *Host) Address() string { return h.cfg.Address }
+func (h *Host) Address() string { return h.address }
 
 // port is where SSH listens.
 func (c Config) port() int {
@@ -202,7 +204,7 @@ func (h *Host) connection(ctx context.Context) (*conn, error) {
 	case h.dialing <- struct{}{}:
 		defer func() { <-h.dialing }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for the connection to %s: %w", h.cfg.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("waiting for the connection to %s: %w", h.name, context.Cause(ctx))
 	}
 	if c, err := h.current(); c != nil || err != nil {
 		return c, err
@@ -234,7 +236,7 @@ func (h *Host) current() (*conn, error) {
 	return nil, nil
 }
 
-func (h *Host) errClosed() error { return fmt.Errorf("host %s: %w", h.cfg.Name, net.ErrClosed) }
+func (h *Host) errClosed() error { return fmt.Errorf("host %s: %w", h.name, net.ErrClosed) }
 
 // onConn calls use with a connection, and once more with a fresh one if the first proved dead
 // before use had sent anything (use says so with errNotSent).

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -106,7 +108,8 @@ func (h *Host) hostKeys() (*hostKeys, error) {
 	if len(names) == 0 {
 		names = defaultKnownHosts
 	}
-	k := &hostKeys{records: h.net.records, target: h.cfg.target(), learn: h.cfg.AcceptNew}
+	target := net.JoinHostPort(canonical(h.cfg.Address), strconv.Itoa(h.cfg.port()))
+	k := &hostKeys{records: h.net.records, target: target, learn: h.cfg.AcceptNew}
 	if h.cfg.HostKeyAlias != "" {
 		k.target = net.JoinHostPort(h.cfg.HostKeyAlias, "22") // an alias stands without a port
 	}
@@ -120,6 +123,14 @@ func (h *Host) hostKeys() (*hostKeys, error) {
 	var err error
 	k.db, err = k.records.load(k.files)
 	return k, err
+}
+
+// canonical spells an address as OpenSSH records it: else a host that is known would be a new one.
+func canonical(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return ip.String()
+	}
+	return strings.ToLower(address)
 }
 
 // algorithms are those of the recorded keys, so that the server offers a key we can compare
@@ -208,15 +219,27 @@ func (k *hostKeys) accept(ctx context.Context, key ssh.PublicKey) error {
 	if err != nil {
 		return fail(err)
 	}
-	if len(fresh.HostKeyAlgorithms(k.target)) > 0 {
-		again := &hostKeys{records: k.records, db: fresh, files: k.files, target: k.target}
-		return again.check(ctx, key)
+	if known := len(fresh.HostKeyAlgorithms(k.target)) > 0; !known {
+		if err := appendLine(file, knownhosts.Line([]string{k.target}, key)); err != nil {
+			return fail(err)
+		}
+		k.accepted = fmt.Sprintf("%s %s, recorded in %s", key.Type(), ssh.FingerprintSHA256(key), file)
 	}
-	if err := appendLine(file, knownhosts.Line([]string{k.target}, key)); err != nil {
-		return fail(err)
+	if err := k.checkAgain(ctx, key); err != nil {
+		k.accepted = ""
+		return err
 	}
-	k.accepted = fmt.Sprintf("%s %s, recorded in %s", key.Type(), ssh.FingerprintSHA256(key), file)
 	return nil
+}
+
+// checkAgain reads the record once more, which counts from now on: the key is checked whenever keys are exchanged anew.
+func (k *hostKeys) checkAgain(ctx context.Context, key ssh.PublicKey) (err error) {
+	if k.db, err = k.records.load(k.files); err != nil {
+		return unknown("%w", err)
+	}
+	strict := *k
+	strict.learn = false
+	return strict.check(ctx, key)
 }
 
 // appendLine adds a line to the end of a file and syncs it. A last line that nobody ended is ended first.

@@ -51,6 +51,8 @@ func TestForms(t *testing.T) {
 		{"IPv6 in brackets", Config{Address: "2001:db8::1"}, "[2001:db8::1]:22"},
 		{"IPv6 and port", Config{Address: "2001:db8::1", Port: 2222}, "[2001:db8::1]:2222"},
 		{"IPv6 with zone", Config{Address: "fe80::1%eth0"}, "fe80::1%eth0"},
+		{"capitals", Config{Address: "CP1.Example.org"}, "cp1.example.org"},
+		{"IPv6 at length", Config{Address: "2001:DB8:0::1"}, "2001:db8::1"},
 		{"hashed", Config{Address: "cp1"}, xknownhosts.HashHostname("cp1")},
 		{"hashed with port", Config{Address: "cp1", Port: 2222}, xknownhosts.HashHostname("[cp1]:2222")},
 		{"hashed IPv6", Config{Address: "2001:db8::1"}, xknownhosts.HashHostname("2001:db8::1")},
@@ -208,6 +210,37 @@ func TestAcceptNewThatCannotBeWritten(t *testing.T) {
 	})
 	if err := h.Connect(t.Context()); err == nil || len(h.net.Accepted()) > 0 {
 		t.Errorf("%v, accepted %q", err, h.net.Accepted())
+	}
+}
+
+// What keeps no record would make every key a new one.
+func TestAcceptNewIntoNothing(t *testing.T) {
+	s := startServer(t, nil)
+	h := s.host(t, func(c *Config) { c.AcceptNew, c.KnownHostsFiles = true, []string{os.DevNull} })
+	wantError(t, h.Connect(t.Context()), ErrHostKeyUnknown, os.DevNull)
+	if got := h.net.Accepted(); len(got) > 0 {
+		t.Errorf("accepted %q", got)
+	}
+}
+
+// The key is checked again whenever keys are exchanged anew.
+func TestAcceptNewThenRekey(t *testing.T) {
+	s := startServer(t, func(s *server) {
+		s.ServerConfigCallback = func(gliderssh.Context) *ssh.ServerConfig {
+			return &ssh.ServerConfig{Config: ssh.Config{RekeyThreshold: 4 << 10}}
+		}
+	})
+	h := s.host(t, func(c *Config) {
+		c.AcceptNew, c.KnownHostsFiles = true, []string{filepath.Join(s.dir, "new_known_hosts")}
+	})
+	for range 3 {
+		out, err := h.Run(t.Context(), Cmd{Argv: []string{"head", "-c", "100000", "/dev/zero"}})
+		if err != nil || len(out) != 100000 {
+			t.Fatalf("%d bytes, %v", len(out), err)
+		}
+	}
+	if got := s.dials.Load(); got != 1 {
+		t.Errorf("%d connections, want 1", got)
 	}
 }
 

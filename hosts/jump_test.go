@@ -74,6 +74,31 @@ func TestJumpIsVerified(t *testing.T) {
 	}
 }
 
+// One bastion for hosts that trust it in different ways: each goes by its own rule, whoever comes first.
+func TestJumpOfDifferentTrust(t *testing.T) {
+	bastion, s := startServer(t, nil), startServer(t, nil)
+	n := NewNetwork(nil)
+	defer n.Close()
+	file := filepath.Join(s.dir, "known_by_both")
+	data, _ := os.ReadFile(s.files["known_hosts"])
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	connect := func(accept bool) error {
+		c := s.config()
+		hop := bastion.hop("bastion")
+		hop.AcceptNew, hop.KnownHostsFiles = accept, []string{file}
+		c.Jump = []Config{hop}
+		h := n.Host(c)
+		t.Cleanup(func() { h.Close() })
+		return h.Connect(t.Context())
+	}
+	wantError(t, connect(false), ErrHostKeyUnknown)
+	if err := connect(true); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestJumpThatForbidsForwarding(t *testing.T) {
 	bastion, s := startServer(t, nil), startServer(t, nil)
 	bastion.forward.Store(false)

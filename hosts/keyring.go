@@ -31,8 +31,9 @@ func newKeyring(s *secrets) *keyring {
 }
 
 // load gives the key in file. Of one with a passphrase it gives what the agent holds of it, or a *lockedKey as long as
-// nobody has unlocked it. A file with a public key stands for the private half in the agent.
-func (r *keyring) load(ctx context.Context, file string, held []identity) (ssh.Signer, error) {
+// nobody has unlocked it; a *[blindKeyError] if the file does not show whose key it is. A file with a public key stands
+// for the private half in the agent.
+func (r *keyring) load(file string, held []identity) (ssh.Signer, error) {
 	if s := r.known(file); s != nil {
 		return s, nil
 	}
@@ -45,7 +46,7 @@ func (r *keyring) load(ctx context.Context, file string, held []identity) (ssh.S
 		return signer, nil
 	}
 	if public == nil {
-		return r.unlock(ctx, file)
+		return nil, &blindKeyError{file}
 	}
 	if id := find(held, public); id != nil {
 		return id.Signer, nil
@@ -181,6 +182,11 @@ type lockedKey struct {
 	public ssh.PublicKey
 	wanted atomic.Bool
 }
+
+// blindKeyError: a key that must be unlocked before anybody can tell if a host would take it.
+type blindKeyError struct{ file string }
+
+func (e *blindKeyError) Error() string { return "key file " + e.file + ": " + errLocked.Error() }
 
 var errLocked = errors.New("the key needs its passphrase")
 

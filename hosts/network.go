@@ -3,6 +3,7 @@ package hosts
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -95,6 +96,6 @@ func (n *Network) hop(way []Config, first dialFunc) *Host {
 
 // identity tells hops apart: the same text means the same login on the same host, proven in the same way.
 func (c Config) identity() string {
-	return Quote(append([]string{c.User, c.target(), c.HostKeyAlias, c.Agent, c.SSHConfig},
+	return Quote(append([]string{c.User, c.target(), c.HostKeyAlias, c.Agent, c.SSHConfig, strconv.FormatBool(c.AcceptNew)},
 		strings.Join(c.KeyFiles, ":"), strings.Join(c.CertificateFiles, ":"), strings.Join(c.KnownHostsFiles, ":"))...)
 }

@@ -123,22 +123,22 @@ func (p *pass) find(ctx context.Context, h *Host) error {
 // its own.
 func (h *Host) typedPassword(ctx context.Context, a *account, here []refusal) (Secret, error) {
 	good, elsewhere := a.state()
-	id, q := "sudo "+h.cfg.User, Question{Host: h.cfg.Name, What: "sudo password of " + h.cfg.User}
+	id, q := "sudo "+h.cfg.User, Question{Host: h.name, What: "sudo password of " + h.cfg.User}
 	last := elsewhere
 	if len(here) > 0 {
 		last = here[len(here)-1]
 	}
 	if slices.ContainsFunc(here, func(r refusal) bool { return r.secret == good }) {
-		id += "@" + h.cfg.Name
+		id += "@" + h.name
 	}
 	q.Again = last.why
 	secret, err := h.net.secrets.get(ctx, id, q, last.secret)
 	if errors.Is(err, ErrNobody) {
-		text := fmt.Sprintf("sudo on %s wants the password of %s: run on a terminal, or set ssh.sudoPasswordFile", h.cfg.Name, h.cfg.User)
+		text := fmt.Sprintf("sudo on %s wants the password of %s: run on a terminal, or set ssh.sudoPasswordFile", h.name, h.cfg.User)
 		return Secret{}, &refusedError{ErrNobody, text}
 	}
 	if err != nil {
-		return Secret{}, fmt.Errorf("sudo on %s: %w", h.cfg.Name, err)
+		return Secret{}, fmt.Errorf("sudo on %s: %w", h.name, err)
 	}
 	return secret, nil
 }
@@ -147,10 +147,10 @@ func (h *Host) typedPassword(ctx context.Context, a *account, here []refusal) (S
 func (h *Host) passwordOfFile(a *account) (Secret, error) {
 	secret, err := readSecret(h.cfg.SudoPasswordFile)
 	if err != nil {
-		return Secret{}, fmt.Errorf("sudo password of %s on %s: %w", h.cfg.User, h.cfg.Name, err)
+		return Secret{}, fmt.Errorf("sudo password of %s on %s: %w", h.cfg.User, h.name, err)
 	}
 	if _, elsewhere := a.state(); elsewhere.why != nil && elsewhere.secret == secret {
-		return Secret{}, fmt.Errorf("not tried on %s: %w", h.cfg.Name, elsewhere.why)
+		return Secret{}, fmt.Errorf("not tried on %s: %w", h.name, elsewhere.why)
 	}
 	return secret, nil
 }
@@ -187,7 +187,7 @@ func (h *Host) wrongPassword() error {
 	if h.cfg.SudoPasswordFile != "" {
 		from = " that " + h.cfg.SudoPasswordFile + " holds"
 	}
-	return &refusedError{ErrSudoPassword, fmt.Sprintf("sudo on %s refuses the password of %s%s", h.cfg.Name, h.cfg.User, from)}
+	return &refusedError{ErrSudoPassword, fmt.Sprintf("sudo on %s refuses the password of %s%s", h.name, h.cfg.User, from)}
 }
 
 // barred is why the host is not to be tried with a password again; nil: it may be. The caller holds root.mu.

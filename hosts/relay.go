@@ -33,7 +33,7 @@ func (h *Host) Relay(ctx context.Context, network, address string) (net.Conn, er
 	ctx, cancel := context.WithTimeoutCause(ctx, relayLimit, &limitError{relayLimit})
 	defer cancel()
 	fail := func(err error) error {
-		return fmt.Errorf("dial %s through a program on %s: %w", address, h.cfg.Name, err)
+		return fmt.Errorf("dial %s through a program on %s: %w", address, h.name, err)
 	}
 	s, err := h.relaySession(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *relay) reason() error {
 		return nil // a program that has closed its output but lingers
 	}
 	if !r.known {
-		return r.session.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", r.host.cfg.Name))
+		return r.session.conn.settle(fmt.Errorf("sshd on %s closed the session without an exit status", r.host.name))
 	}
 	if r.status == (exit{}) {
 		return nil

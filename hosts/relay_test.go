@@ -308,6 +308,16 @@ func TestRelayConnectionLost(t *testing.T) {
 	c.Close()
 }
 
+// Connections that carried relays may all be dead, but who always hangs up is not called for ever.
+func TestRelayOfAnSSHDThatHangsUp(t *testing.T) {
+	s := startServer(t, hangsUp)
+	_, err := s.host(t, nil).Relay(t.Context(), "tcp", "127.0.0.1:80")
+	wantError(t, err, ErrConnLost)
+	if got := s.dials.Load(); got > relayConns+1 {
+		t.Errorf("%d connections", got)
+	}
+}
+
 // A program that dies is not a peer that hangs up.
 func TestRelayKilled(t *testing.T) {
 	s, h := relayHost(t, "bash", nil)

@@ -16,7 +16,7 @@ func (h *Host) relaySession(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for one of %d relays to end: %w", cap(h.relaySlots), context.Cause(ctx))
 	}
-	for {
+	for dead := 0; ; {
 		c, err := h.relayConn(ctx)
 		if err != nil {
 			<-h.relaySlots
@@ -30,7 +30,7 @@ func (h *Host) relaySession(ctx context.Context) (*session, error) {
 		if errors.As(err, &full) {
 			continue // MaxSessions is lower here: the slot stays taken, another connection is next
 		}
-		if !c.alive() && ctx.Err() == nil {
+		if dead++; !c.alive() && dead <= relayConns && ctx.Err() == nil {
 			continue // found dead; relayConn forgets it
 		}
 		<-c.slots
@@ -45,7 +45,7 @@ func (h *Host) relayConn(ctx context.Context) (*conn, error) {
 	case h.dialing <- struct{}{}:
 		defer func() { <-h.dialing }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for the connection to %s: %w", h.cfg.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("waiting for the connection to %s: %w", h.name, context.Cause(ctx))
 	}
 	c, err := h.freeRelay()
 	if c != nil || err != nil {

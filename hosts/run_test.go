@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -263,6 +264,30 @@ setsid sh -c 'trap "" TERM; echo $$ >"$0/new.deaf"; mv "$0/new.deaf" "$0/deaf.pi
 	if _, err := os.Stat(filepath.Join(s.dir, "asked")); err != nil {
 		t.Errorf("what would have ended by itself was not asked to: %v", err)
 	}
+}
+
+// What begins only after its context is over is ended as well: root's processes hear no signals of sshd.
+func TestContextEndsWhatHasNotBegun(t *testing.T) {
+	s := startServer(t, func(s *server) { s.deaf = true })
+	s.flag(t, "sudo-late", true)
+	h := s.host(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("operator said stop")
+	done := make(chan error)
+	go func() {
+		_, err := h.Script(ctx, Script{Text: "sleep 300", Sudo: true})
+		done <- err
+	}()
+	waitFor(t, "sudo", func() bool { return s.noted("sudo-calls")[0] != "" })
+	cancel(why)
+	s.flag(t, "sudo-late", false)
+	if err := <-done; !errors.Is(err, why) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	s.mu.Lock()
+	group := s.procs[0].Pid
+	s.mu.Unlock()
+	waitFor(t, "the end of the program", func() bool { return syscall.Kill(-group, 0) == syscall.ESRCH })
 }
 
 // ended: no such process, or nothing left of it but its status.

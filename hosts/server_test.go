@@ -38,6 +38,7 @@ type server struct {
 
 	shell   []string // runs a command line; default /bin/sh -c
 	noSFTP  bool
+	deaf    bool // signals reach nobody, as they do not reach root's processes
 	forward atomic.Bool
 	dials   atomic.Int64
 
@@ -242,6 +243,9 @@ func (s *server) session(sess gliderssh.Session) {
 		for {
 			select {
 			case <-signals:
+				if s.deaf {
+					continue
+				}
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 			case <-over:
 				return

@@ -41,6 +41,9 @@ func (c *call) feedAll(ctx context.Context) error {
 			return err
 		}
 	}
+	if !c.decide() {
+		return nil
+	}
 	c.sent <- time.Now()
 	if _, err := io.WriteString(c.session, c.lines()); err != nil || c.req.stdin == nil || !c.mayConsume(ctx) {
 		return nil
@@ -84,29 +87,36 @@ func (s *source) Read(p []byte) (int, error) {
 
 // quiet waits for the end of both streams, but not for a background child that holds them open: after the
 // exit status, silence that lasts until the server has answered a ping is an end as well. Without the ping a
-// stalled line would look like silence, and the output would be cut.
-func quiet(ctx context.Context, c *conn, drained, stir <-chan struct{}) {
+// stalled line would look like silence, and the output would be cut. An error says that the output may not be whole.
+func quiet(ctx context.Context, c *conn, drained, stir <-chan struct{}) error {
 	for {
 		t := time.NewTimer(c.tune.outputGrace)
 		select {
 		case <-drained:
 		case <-stir:
-			t.Stop()
-			continue
+		case <-ctx.Done():
 		case <-t.C:
 			select {
 			case <-drained:
 			case <-stir:
-				continue
-			case <-c.ping():
-				if len(stir) > 0 {
-					continue
-				}
 			case <-ctx.Done():
+			case err := <-c.ping():
+				if err != nil {
+					return c.lost()
+				}
+				if len(stir) == 0 {
+					return nil
+				}
 			}
-		case <-ctx.Done():
 		}
 		t.Stop()
-		return
+		select {
+		case <-drained:
+			return c.whole()
+		default:
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 }

@@ -150,7 +150,7 @@ func (e *refusedError) Unwrap() []error { return []error{ErrSudo, e.kind} }
 
 // sudoError explains an exit of sudo before it ran anything; nil if it was not sudo that stood in the way.
 func (h *Host) sudoError(e exit, said string, password bool) error {
-	on := "sudo on " + h.cfg.Name
+	on := "sudo on " + h.name
 	for _, w := range sudoWords {
 		switch {
 		case !w.words.MatchString(said), w.kind == ErrSudoPassword && !password:
@@ -166,7 +166,7 @@ func (h *Host) sudoError(e exit, said string, password bool) error {
 	case e.code == codeNoScript:
 		return &refusedError{ErrSudo, fmt.Sprintf("%s wants a terminal (requiretty), and the host has no program script to make one: install it (util-linux), or put \"Defaults:%s !requiretty\" into sudoers", on, h.cfg.User)}
 	case e.code == 127:
-		return &refusedError{ErrSudo, fmt.Sprintf("there is no sudo on %s that %s would find: install it, or log in as root (exit status 127: %s)", h.cfg.Name, h.cfg.User, lastWords(said, 400))}
+		return &refusedError{ErrSudo, fmt.Sprintf("there is no sudo on %s that %s would find: install it, or log in as root (exit status 127: %s)", h.name, h.cfg.User, lastWords(said, 400))}
 	case strings.Contains(said, "sudo"), strings.Contains(said, "password"):
 		return &refusedError{ErrSudo, fmt.Sprintf("%s does not work: exit status %d: %s", on, e.code, lastWords(said, 400))}
 	}

@@ -149,6 +149,17 @@ func TestSudoPasswordIsNotShown(t *testing.T) {
 	}
 }
 
+// Nobody promises that sudo, or what PAM runs, does not repeat it.
+func TestSudoPasswordThatIsRepeated(t *testing.T) {
+	s := sudoServer(t, map[string]string{"sudo-password": password, "sudo-parrot": ""})
+	h := s.sudoHost(t, nil, func(c *Config) { c.SudoPasswordFile = passwordIn(t, password) })
+	_, err := h.Run(t.Context(), Cmd{Argv: []string{"true"}, Sudo: true})
+	wantError(t, err, ErrSudo, "who is")
+	if strings.Contains(err.Error(), password) {
+		t.Errorf("shown: %v", err)
+	}
+}
+
 // A sudo that stops asking would hand the password to the script.
 func TestSudoPasswordOnlyWhenAsked(t *testing.T) {
 	s := sudoServer(t, map[string]string{"sudo-password": password})

@@ -50,7 +50,7 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 		tooMany := func(r ssh.RejectionReason) bool { return r == ssh.ResourceShortage }
 		ch, reqs, err := c.openChannel(ctx, "direct-tcpip", payload, tooMany)
 		if err != nil {
-			return fmt.Errorf("dial %s through %s: %w", address, h.cfg.Name, forwardError(err))
+			return fmt.Errorf("dial %s through %s: %w", address, h.name, forwardError(err))
 		}
 		go ssh.DiscardRequests(reqs)
 		nc = newTunnel(forwarded{ch, c}, tunnelAddr{network, address})

@@ -92,7 +92,7 @@ func (u *upload) attempt(ctx context.Context) error {
 	}
 	u.arrived = h.tune.stateDir + "/incoming/" + rand.Text()
 	if err := h.send(ctx, u.src, u.size, u.arrived, u.progress); err != nil {
-		return fmt.Errorf("upload %s to %s: %w", u.remote, h.cfg.Name, err)
+		return fmt.Errorf("upload %s to %s: %w", u.remote, h.name, err)
 	}
 	_, err = u.script(ctx, h.installing(adoptText), u.arrived)
 	return checksumError(err)
