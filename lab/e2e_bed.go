@@ -28,11 +28,15 @@ type bed struct {
 	data        string // where the tool keeps runs and snapshots
 	batch       int    // workers that the tool may take out of service at once
 
-	tool     string // the binary under test
-	etcdutl  string // of the version that the cluster moves to
-	dir      string // what the tool printed, kept for whoever looks into a failure
-	scratch  string // removed at the end
+	tool     string   // the binary under test
+	machine  []string // words before it that make it another machine's; none: this one's
+	operator string   // host name of that machine
+	etcdutl  string   // of the version that the cluster moves to
+	dir      string   // what the tool printed, kept for whoever looks into a failure
+	scratch  string   // removed at the end
+	away     string   // node that a case takes away: what is asked through it may fail; none: empty
 	measured *table
+	lived    time.Duration // of all runs that were killed, together
 }
 
 // freshBed puts the cluster back as it was at the version from, with the sample workloads running, and builds the tool.

@@ -38,7 +38,8 @@ func (b *bed) startTool(ctx context.Context, name string, args ...string) (*tool
 		return nil, err
 	}
 	defer stderr.Close()
-	r.cmd = exec.CommandContext(ctx, b.tool, args...)
+	argv := slices.Concat(b.machine, []string{b.tool}, args)
+	r.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(os.Interrupt) }
 	r.cmd.WaitDelay = time.Minute
