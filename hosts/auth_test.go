@@ -151,6 +151,7 @@ func TestPassphraseOfAnOldKeyTakesItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.user, _ = ssh.NewSignerFromKey(key)
+	//lint:ignore SA1019 the old form is what this is about
 	block, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key), []byte("open sesame"), x509.PEMCipherAES256)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -34,19 +35,20 @@ type call struct {
 func (c *call) run(ctx context.Context, s *session) ([]byte, error) {
 	c.session, c.nonce = s, rand.Text()
 	c.stir, c.sent = make(chan struct{}, 1), make(chan time.Time, 1)
-	c.stdout = &output{nonce: c.nonce, stir: c.stir, begun: make(chan struct{})}
-	c.stderr = &output{nonce: c.nonce, stir: c.stir}
+	flood := make(chan struct{}, 1)
+	c.stdout = &output{nonce: c.nonce, stir: c.stir, flood: flood, begun: make(chan struct{})}
+	c.stderr = &output{nonce: c.nonce, stir: c.stir, flood: flood}
 	if err := s.ask(ctx, "exec", text(loader)); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.req.label, err)
 	}
 	c.drained = collect(s, c.stdout, c.stderr)
 	fed := make(chan error, 1)
 	go c.feed(ctx, fed)
-	e, err := c.await(ctx, fed)
+	e, err := c.await(ctx, fed, flood)
 	if err != nil {
 		return nil, err
 	}
-	if err := quiet(ctx, s.conn, c.drained, c.stir); err != nil {
+	if err := errors.Join(quiet(ctx, s.conn, c.drained, c.stir), c.stdout.whole(), c.stderr.whole()); err != nil {
 		return nil, fmt.Errorf("%s on %s ended, but its output did not: %w", c.req.label, c.host.name, err)
 	}
 	if began := c.stdout.firstByte(); c.req.span != nil && !began.IsZero() {
@@ -58,8 +60,8 @@ func (c *call) run(ctx context.Context, s *session) ([]byte, error) {
 	return c.host.result(c.req, e, c.stdout, c.stderr)
 }
 
-// await waits for the exit status. If ctx ends first it ends the remote process.
-func (c *call) await(ctx context.Context, fed <-chan error) (exit, error) {
+// await waits for the exit status. If ctx ends first, or a flood comes, it ends the remote process.
+func (c *call) await(ctx context.Context, fed <-chan error, flood <-chan struct{}) (exit, error) {
 	for {
 		select {
 		case e, ok := <-c.session.exited:
@@ -72,6 +74,9 @@ func (c *call) await(ctx context.Context, fed <-chan error) (exit, error) {
 				return exit{}, err
 			}
 			fed = nil
+		case <-flood:
+			c.stop(ctx)
+			return exit{}, fmt.Errorf("%s on %s: %w", c.req.label, c.host.name, errTooMuch)
 		case <-ctx.Done():
 			if !c.last {
 				c.stop(ctx)

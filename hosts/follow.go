@@ -43,7 +43,12 @@ func (f *follower) begin(ctx context.Context) (report, error) {
 		return report{}, err
 	}
 	var found report
-	err := f.host.retry(ctx, reconnectable, func() (err error) {
+	sent := false
+	again := func(err error) bool {
+		sent = sent || !neverSent(err)
+		return sent && reconnectable(err)
+	}
+	err := f.host.retry(ctx, again, func() (err error) {
 		for {
 			if found, err = f.host.begin(ctx, f.unit, f.id); err != nil {
 				return err

@@ -88,6 +88,7 @@ type tuning struct {
 	keepaliveLimit time.Duration // for the answer to one
 	channelLimit   time.Duration // for the server to open a channel, or to refuse it
 	sftpStart      time.Duration // for the SFTP server to say its version
+	stallLimit     time.Duration // for a file on its way to move on
 	outputGrace    time.Duration // silence after the exit status that ends the wait for more output
 	pollEvery      time.Duration // between two looks at a detached unit
 	retryFrom      time.Duration // first pause before reconnecting; doubles
@@ -136,6 +137,7 @@ func newHost(n *Network, c Config) *Host {
 			keepaliveLimit: 15 * time.Second,
 			channelLimit:   30 * time.Second,
 			sftpStart:      20 * time.Second,
+			stallLimit:     10 * time.Minute,
 			outputGrace:    time.Second,
 			pollEvery:      time.Second,
 			retryFrom:      time.Second,

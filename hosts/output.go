@@ -2,21 +2,29 @@ package hosts
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
+// outputLimit is how much one stream may say; what it says is held in memory.
+const outputLimit = 64 << 20
+
+var errTooMuch = fmt.Errorf("it says more than %d MiB", outputLimit>>20)
+
 // output collects one stream of a remote program. The program's own output starts after a line that ends
 // with a nonce; what login shells, banners and sudo print before it is noise.
 type output struct {
 	nonce string
 	stir  chan<- struct{} // told, without waiting, of every write
+	flood chan<- struct{} // told, without waiting, if there is one, of more than anybody can want
 	begun chan struct{}   // closed, if there is one, when the program runs
 
 	mu    sync.Mutex
 	runs  bool // the nonce's line has come
+	full  bool // there was more
 	buf   bytes.Buffer
 	began time.Time // when the first byte of the program's own output came
 }
@@ -24,7 +32,16 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n, err := o.buf.Write(p)
+	n := len(p)
+	if o.buf.Len()+n > outputLimit { // the rest is heard, or the program would wait for us, but not kept
+		o.full = true
+		select {
+		case o.flood <- struct{}{}:
+		default:
+		}
+		return n, nil
+	}
+	o.buf.Write(p)
 	if o.began.IsZero() {
 		o.look()
 	}
@@ -32,7 +49,17 @@ func (o *output) Write(p []byte) (int, error) {
 	case o.stir <- struct{}{}:
 	default:
 	}
-	return n, err
+	return n, nil
+}
+
+// whole is an error if there was more output than is kept.
+func (o *output) whole() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.full {
+		return errTooMuch
+	}
+	return nil
 }
 
 // look notes that the program runs, and that its own output has begun.

@@ -16,6 +16,12 @@ func reconnectable(err error) bool {
 	return errors.Is(err, ErrConnLost) || errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// neverSent errors are of requests that did not leave this machine.
+func neverSent(err error) bool {
+	var ce *ConnectError
+	return errors.Is(err, errNotSent) || errors.As(err, &ce)
+}
+
 // passing errors are those of a host that may be on its way down or up: logins are refused then (pam_nologin)
 // and systemd may not answer. Good while following, where waiting costs nothing.
 func passing(err error) bool {

@@ -27,8 +27,8 @@ type Script struct {
 }
 
 // Run runs a command and returns its standard output. A command that ended badly gives *[ExitError], with
-// the output it had. When ctx ends or the timeout passes, the remote process is ended as well. A child left
-// behind in the background is not waited for.
+// the output it had. When ctx ends or the timeout passes, or with more than 64 MiB of output, the remote process is
+// ended as well. A child left behind in the background is not waited for, unless it never stops talking.
 func (h *Host) Run(ctx context.Context, c Cmd) (stdout []byte, err error) {
 	return h.exec(ctx, request{
 		label: shorten(strings.Join(c.Argv, " "), 120),

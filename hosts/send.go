@@ -27,15 +27,40 @@ var errNoSFTP = errors.New("no SFTP")
 func (h *Host) send(ctx context.Context, src io.ReaderAt, size int64, path string, progress func(int64)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sendLimit, &limitError{sendLimit})
 	defer cancel()
+	ctx, moved, stop := h.whileMoving(ctx, progress)
+	defer stop()
 	if !h.noSFTP.Load() {
-		err := h.sendSFTP(ctx, src, size, path, progress)
+		err := h.sendSFTP(ctx, src, size, path, moved)
 		if !errors.Is(err, errNoSFTP) || ctx.Err() != nil {
 			return err
 		}
 		h.noSFTP.Store(true)
 	}
-	return h.sendCat(ctx, src, size, path, progress)
+	return h.sendCat(ctx, src, size, path, moved)
 }
+
+// whileMoving gives a context that ends when a transfer has made no progress for too long: a server may live and do
+// nothing. What is on its way at the end has to arrive within that time, too.
+func (h *Host) whileMoving(ctx context.Context, progress func(int64)) (moving context.Context, moved func(int64), stop func()) {
+	moving, end := context.WithCancelCause(ctx)
+	limit := h.tune.stallLimit
+	late := time.AfterFunc(limit, func() { end(&stallError{limit}) })
+	moved = func(sent int64) {
+		late.Reset(limit)
+		if progress != nil {
+			progress(sent)
+		}
+	}
+	return moving, moved, func() { late.Stop(); end(nil) }
+}
+
+// stallError is the cause of a context that a transfer without progress ended.
+type stallError struct{ limit time.Duration }
+
+func (e *stallError) Error() string { return fmt.Sprintf("nothing has moved for %v", e.limit) }
+
+// Is makes it match context.DeadlineExceeded.
+func (e *stallError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // receiveText writes standard input to the new file "$1".
 const receiveText = `

@@ -182,3 +182,13 @@ func TestLimitWhileAway(t *testing.T) {
 	wantError(t, err, ErrUnitLimit, "no route to host", "when last seen it ran there as kuberung-u.service")
 	wantError(t, err, ErrUnreachable)
 }
+
+// An sshd that lets us in and hangs up has started nothing, so there is nothing to wait for.
+func TestUnitThatWasNeverSent(t *testing.T) {
+	s := startServer(t, hangsUp)
+	_, _, err := s.host(t, nil).RunUnit(t.Context(), Unit{Name: "u", Argv: []string{"true"}, Limit: 5 * time.Second}, nil)
+	wantError(t, err, ErrConnLost)
+	if errors.Is(err, ErrUnitLimit) {
+		t.Errorf("waited for it: %v", err)
+	}
+}

@@ -300,3 +300,36 @@ func TestUploadOfAChangingFile(t *testing.T) {
 	wantError(t, err, ErrChecksum)
 	wantAbsent(t, remote)
 }
+
+// A server that takes a file but never says so.
+func TestUploadThatStops(t *testing.T) {
+	for name, sftp := range map[string]bool{"SFTP": true, "cat": false} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, func(s *server) { s.noSFTP = true })
+			if sftp {
+				s = startServer(t, func(s *server) {
+					s.noSFTP = true
+					s.SubsystemHandlers = map[string]gliderssh.SubsystemHandler{"sftp": func(sess gliderssh.Session) {
+						_, _ = sess.Write([]byte{0, 0, 0, 5, 2, 0, 0, 0, 3}) // its version
+						_, _ = io.Copy(io.Discard, sess)
+					}}
+				})
+			}
+			h := s.host(t, nil)
+			h.tune.stallLimit = 200 * time.Millisecond
+			if !sftp {
+				s.put(t, "cat", "#!/bin/sh\nsleep 300\n")
+				if err := os.Chmod(s.files["cat"], 0o700); err != nil {
+					t.Fatal(err)
+				}
+				h.tune.searchPath = s.dir + ":" + h.tune.searchPath
+			}
+			file := filepath.Join(s.dir, "file")
+			if err := os.WriteFile(file, make([]byte, 100<<10), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := h.Upload(t.Context(), file, filepath.Join(s.dir, "up"), 0o600, "", nil)
+			wantError(t, err, context.DeadlineExceeded, "nothing has moved for 200ms")
+		})
+	}
+}
