@@ -44,24 +44,28 @@ program() {
 	[ -x "$found" ] || found=$(command -v "$name" 2>/dev/null)
 	case $found in /*) ;; *) part "-program $name"; return ;; esac
 	real=$(readlink -f "$found") && [ -n "$real" ] || real=$found
-	said=$(limited "$real" "$@" 2>/dev/null </dev/null)
+	says=$(limited "$real" "$@" 2>/dev/null </dev/null)
 	code=$?
 	owner "$real" "$found"
 	part "program $name"
-	printf '%s\n' "path=$found" "real=$real" "package=$package" "code=$code" "says=$said"
+	printf '%s\n' "path=$found" "real=$real" "package=$package" "doubt=$doubt" "code=$code" "says=$says"
 }
 
-# owner PATH...: the package that a file came with, as "name release held". With merged /usr the package may know
-# the file under its other name.
+# owner PATH...: the package that a file came with, as "name release held"; doubt is why that could not be told. With
+# merged /usr the package may know the file under its other name.
 owner() {
-	package=
+	package= doubt=
 	for f; do case $f in /usr/*) set -- "$@" "${f#/usr}" ;; *) set -- "$@" "/usr$f" ;; esac; done
 	if has dpkg-query; then
-		package=$(dpkg-query -S "$@" 2>/dev/null | sed -n '/^diversion /!s/[:,].*//p' | head -n 1)
+		said=$(limited dpkg-query -S "$@" 2>&1) || [ $? -lt 124 ] || doubt='dpkg-query hangs'
+		package=$(printf '%s\n' "$said" | sed -n '/^diversion /d; /^dpkg-query: /d; s/[:,].*//p' | head -n 1)
+		doubt=$doubt$(printf '%s\n' "$said" | sed -n '/^dpkg-query: error: /p' | head -n 1)
 		[ -z "$package" ] || package="$package $(dpkg-query -W -f '${Version} ${db:Status-Want}\n' "$package" 2>/dev/null | head -n 1)"
 	fi
 	[ -z "$package" ] && has rpm || return
-	package=$(rpm -qf --qf 'owner %{NAME} %{VERSION}-%{RELEASE}\n' "$@" 2>/dev/null | sed -n 's/^owner //p' | head -n 1)
+	said=$(limited rpm -qf --qf 'owner %{NAME} %{VERSION}-%{RELEASE}\n' "$@" 2>&1) || [ $? -lt 124 ] || doubt='rpm hangs'
+	package=$(printf '%s\n' "$said" | sed -n 's/^owner //p' | head -n 1)
+	doubt=$doubt$(printf '%s\n' "$said" | sed -n '/: No such file or directory$/d; /^error: /p' | head -n 1)
 	[ -n "$package" ] || return
 	for f in /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.list /etc/dnf/versionlock.toml /etc/zypp/locks; do
 		! sed '/^[[:space:]]*#/d' "$f" 2>/dev/null | grep -qw -- "${package%% *}" || { package="$package hold"; return; }

@@ -92,11 +92,16 @@ func (a answer) program(name string) Program {
 		case "package":
 			words := append(strings.Fields(value), "", "", "")
 			p.Package, p.Release, p.Held = words[0], words[1], words[2] == "hold"
+		case "doubt":
+			p.Doubt = value
 		case "code":
 			if value != "0" {
 				p.Says, p.Err = "", "ended with status "+value+" when asked for its version"
 			}
 		}
+	}
+	if p.Package != "" {
+		p.Doubt = ""
 	}
 	if p.Says == "" && p.Err == "" {
 		p.Err = "says nothing when asked for its version"

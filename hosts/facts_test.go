@@ -340,8 +340,30 @@ func TestFactsFindTheOwnerOfAProgram(t *testing.T) {
 			r.file("/etc/dnf/plugins/versionlock.list", tt.lock)
 			p := r.facts(Query{Programs: []ProgramQuery{{Name: "agent"}}}).Programs["agent"]
 			held := map[bool]string{true: "true", false: "false"}[p.Held]
-			if got := p.Package + " " + p.Release + " " + held; got != tt.want || p.Says != "1.2" {
+			if got := p.Package + " " + p.Release + " " + held; got != tt.want || p.Says != "1.2" || p.Doubt != "" {
 				t.Errorf("got %q of %+v, want %q", got, p, tt.want)
+			}
+		})
+	}
+}
+
+// A package manager that cannot tell has not said that there is no package.
+func TestFactsDoubtTheOwnerOfAProgram(t *testing.T) {
+	for _, tt := range []struct{ name, program, script, want string }{
+		{"rpm", "rpm", "echo 'error: file /a: No such file or directory' >&2; echo 'error: rpmdb open failed' >&2; exit 1", "error: rpmdb open failed"},
+		{"dpkg", "dpkg-query", "echo 'dpkg-query: error: failed to open package info file' >&2; exit 2", "dpkg-query: error: failed to open package info file"},
+		{"hangs", "rpm", "exit 124", "rpm hangs"},
+		{"not there under its other name", "rpm", "echo 'error: file /a: No such file or directory' >&2; echo 'file /b is not owned by any package'; exit 1", ""},
+		{"a pattern that nothing fits", "dpkg-query", "echo 'dpkg-query: no path found matching pattern /a' >&2; exit 1", ""},
+		{"a lost list of another package", "dpkg-query", "echo \"dpkg-query: warning: files list file for package 'x' missing\" >&2; exit 1", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, []string{"/bin/sh"})
+			r.program("agent", "echo 1.2")
+			r.program(tt.program, tt.script)
+			p := r.facts(Query{Programs: []ProgramQuery{{Name: "agent"}}}).Programs["agent"]
+			if p.Doubt != tt.want || p.Package != "" || p.Says != "1.2" {
+				t.Errorf("got %+v, want the doubt %q", p, tt.want)
 			}
 		})
 	}

@@ -78,6 +78,7 @@ type Program struct {
 	Real    string // the same, with symbolic links resolved
 	Says    string // what it says of its version
 	Package string // that it came with; empty: none
+	Doubt   string // why it could not be told if it came with one; empty if it could
 	Release string // version of that package
 	Held    bool   // the package manager is told to leave that package alone
 	Absent  bool   // there is no such program

@@ -114,6 +114,10 @@ func programsNotPackaged(c *config.Cluster, f Facts) []Finding {
 				found = append(found, block(place(h), fmt.Sprintf("%s belongs to package %s; hosts managed by packages are not supported yet", b.Path, b.Owner),
 					"move this host with its package manager"))
 			}
+			if there && b.Doubt != "" {
+				found = append(found, block(place(h), fmt.Sprintf("whether %s belongs to a package could not be told: %s", b.Path, b.Doubt),
+					"make the package manager answer"))
+			}
 		}
 	}
 	return found

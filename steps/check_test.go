@@ -148,6 +148,9 @@ func TestChecksOfHosts(t *testing.T) {
 		{"packages", host("w-1", func(h *Host) {
 			h.Binaries["kubelet"] = Binary{Path: "/usr/bin/kubelet", Version: old, Owner: "kubelet"}
 		}), []string{"block | programs-not-packaged | w-1 (prod.yaml:7:5) | /usr/bin/kubelet belongs to package kubelet; hosts managed by packages are not supported yet"}},
+		{"a package manager that cannot tell", host("w-1", func(h *Host) {
+			h.Binaries["kubelet"] = Binary{Path: "/usr/bin/kubelet", Version: old, Doubt: "rpm hangs"}
+		}), []string{"block | programs-not-packaged | w-1 (prod.yaml:7:5) | whether /usr/bin/kubelet belongs to a package could not be told: rpm hangs"}},
 	} {
 		tt.run(t)
 	}

@@ -51,6 +51,7 @@ type Binary struct {
 	Path    string
 	Version string // "v1.35.4"; empty when it does not say
 	Owner   string // package that owns the file; empty for a plain file
+	Doubt   string // why it could not be told if a package does; empty if it could
 }
 
 // Disk is the free space below a path.

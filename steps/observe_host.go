@@ -139,7 +139,7 @@ func binariesOf(f hosts.Facts) map[string]Binary {
 	found := map[string]Binary{}
 	for _, name := range binaries {
 		if p := f.Programs[name]; p.Real != "" {
-			found[name] = Binary{Path: p.Real, Version: versionIn(p.Says), Owner: p.Package}
+			found[name] = Binary{Path: p.Real, Version: versionIn(p.Says), Owner: p.Package, Doubt: p.Doubt}
 		}
 	}
 	return found

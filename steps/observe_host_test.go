@@ -208,7 +208,7 @@ func TestUnderstand(t *testing.T) {
 	h.System = hosts.Facts{}
 	want := Host{
 		NodeName: "a", Arch: "arm64", Units: []string{"kubeadm-node-v1.36.4"}, CRI: "unix:///run/containerd/containerd.sock",
-		Binaries: map[string]Binary{"kubelet": {"/usr/bin/kubelet", "v1.35.4", "kubelet"}, "kubectl": {"/k", "v1.35.4", ""}, "crictl": {"/c", "", ""}},
+		Binaries: map[string]Binary{"kubelet": {"/usr/bin/kubelet", "v1.35.4", "kubelet", ""}, "kubectl": {"/k", "v1.35.4", "", ""}, "crictl": {"/c", "", "", ""}},
 		Free:     []Disk{{"/usr/bin", "/", 7}}, Kubeadm: map[string]hosts.Record{"kubeadm-node-v1.36.3": record},
 		Missing: []string{}, Staged: map[string]bool{}, Images: map[string]bool{}, Manifests: map[string]Manifest{},
 	}
