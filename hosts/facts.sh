@@ -7,6 +7,12 @@ PATH=$PATH:/opt/bin
 part() { printf '\n%s %s\n' "$mark" "$1"; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
+# absent FILE: it is not there. What cannot be looked at may be.
+absent() {
+	[ ! -e "$1" ] || return 1
+	case $(ls -dL "$1" 2>&1) in *': No such file or directory' | *': Not a directory') ;; *) return 1 ;; esac
+}
+
 # A program that hangs must not hold up the rest.
 limited() { if has timeout; then timeout 20 "$@"; else "$@"; fi; }
 
@@ -22,13 +28,13 @@ ask() {
 one() {
 	part=$1
 	shift
-	for f; do [ ! -e "$f" ] || { ask "$part" cat "$f"; return; }; done
+	for f; do absent "$f" || { ask "$part" cat "$f"; return; }; done
 	part "-$part"
 }
 
 # disk PATH: room, inodes, and the mounts whose options are wanted.
 disk() {
-	[ -e "$1" ] || { part "-disk $1"; return; }
+	! absent "$1" || { part "-disk $1"; return; }
 	ask "inodes $1" df -Pi "$1"
 	ask "disk $1" df -Pk "$1"
 	mount=$(printf '%s\n' "$said" | sed -n '2s/^.* \(\/.*\)$/\1/p')
@@ -73,7 +79,7 @@ owner() {
 }
 
 # text FILE: its beginning.
-text() { if [ -e "$1" ]; then ask "file $1" head -c 262144 "$1"; else part "-file $1"; fi; }
+text() { if absent "$1"; then part "-file $1"; else ask "file $1" head -c 262144 "$1"; fi; }
 
 # unit NAME: what systemd knows, the files that this comes from, and the command line that runs.
 unit() {
@@ -93,7 +99,7 @@ unit() {
 # certificates FILE KEY: the certificates in a file, or the values of a key in YAML. The private key that the file may
 # hold as well is never read out, however broken the file is.
 certificates() {
-	[ -e "$1" ] || { part "-certificates $1"; return; }
+	! absent "$1" || { part "-certificates $1"; return; }
 	if [ -n "$2" ]; then
 		ask "certificates $1" sed -n "s/^[ -]*$2: *//p" "$1"
 	else

@@ -45,7 +45,7 @@ func shells(t *testing.T) map[string][]string {
 func newRig(t *testing.T, shell []string) *rig {
 	t.Helper()
 	r := &rig{t, t.TempDir(), t.TempDir(), shell}
-	for _, name := range strings.Fields("cat date df grep head readlink sed tail timeout tr wc") {
+	for _, name := range strings.Fields("cat date df grep head ls readlink sed tail timeout tr wc") {
 		file, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
@@ -344,6 +344,26 @@ func TestFactsFindTheOwnerOfAProgram(t *testing.T) {
 				t.Errorf("got %q of %+v, want %q", got, p, tt.want)
 			}
 		})
+	}
+}
+
+// What cannot be looked at may be there: a loop stands for a disk that does not answer.
+func TestFactsOfWhatCannotBeLookedAt(t *testing.T) {
+	r := newRig(t, []string{"/bin/sh"})
+	r.file("/etc/there", "")
+	if err := os.Symlink("loop", r.root+"/etc/loop"); err != nil {
+		t.Fatal(err)
+	}
+	file, none := "/etc/loop/file", "/etc/none"
+	f := r.facts(Query{Disks: []string{file, none}, Certificates: []CertificateQuery{{Path: file}, {Path: none}}})
+	if d := f.Disks[file]; d.Absent || d.Err == "" {
+		t.Errorf("disk: %+v", d)
+	}
+	if c := f.Certificates[file]; c.Absent || c.Err == "" {
+		t.Errorf("certificate: %+v", c)
+	}
+	if !f.Disks[none].Absent || !f.Certificates[none].Absent {
+		t.Errorf("not there: %+v, %+v", f.Disks[none], f.Certificates[none])
 	}
 }
 

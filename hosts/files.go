@@ -17,8 +17,9 @@ const (
 	codeChecksum = 65 // what arrived is not what was sent
 )
 
+// readText tells a file that is not there from one that cannot be looked at.
 const readText = `
-[ -e "$1" ] || [ -L "$1" ] || exit 64
+[ -e "$1" ] || [ -L "$1" ] || case $(ls -d -- "$1" 2>&1) in *": No such file or directory" | *": Not a directory") exit 64 ;; esac
 exec cat -- "$1"`
 
 // ReadFile reads a file as root. errors.Is(err, fs.ErrNotExist) tells an absent file.

@@ -29,6 +29,19 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// What cannot be looked at may be there.
+func TestReadFileThatCannotBeLookedAt(t *testing.T) {
+	s := startServer(t, nil)
+	loop := filepath.Join(s.dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.host(t, nil).ReadFile(t.Context(), loop+"/file")
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "Too many levels") {
+		t.Errorf("got %v, want the reason", err)
+	}
+}
+
 func TestWriteFile(t *testing.T) {
 	s := startServer(t, func(s *server) { s.shell = []string{"/bin/sh", "-c", `umask 077; eval "$0"`} })
 	h := s.host(t, nil)

@@ -1,14 +1,17 @@
 package hosts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -276,5 +279,35 @@ func TestAlreadyExists(t *testing.T) {
 	rec, adopted, err := h.RunUnit(t.Context(), u, l.log)
 	if !adopted || exitCode(err) != 4 || rec.Tail != "working\ndone\n" {
 		t.Errorf("got %+v, adopted=%v, %v", rec, adopted, err)
+	}
+}
+
+// Wherever a line breaks, a unit is started once and its result is heard.
+func TestRunUnitCutAtAnyByte(t *testing.T) {
+	s := sudoServer(t, nil)
+	var left atomic.Int64
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return heardUpTo{nc, &left}, err
+	}
+	for at := int64(1); ; at += 97 {
+		h := s.sudoHost(t, nil, func(c *Config) { c.Dial = dial })
+		if err := h.Connect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left.Store(at)
+		ran := filepath.Join(s.dir, fmt.Sprintf("ran-%d", at))
+		rec, _, err := h.RunUnit(t.Context(), Unit{Name: fmt.Sprintf("u%d", at), Argv: []string{"sh", "-c", `echo x >>"$1"; echo one; exit 0`, "sh", ran}}, nil)
+		whole := left.Load() > 0
+		h.Close()
+		if err != nil || rec.State != Exited || rec.Tail != "one\n" {
+			t.Errorf("cut after %d bytes: %+v, %v", at, rec, err)
+		}
+		if n, _ := os.ReadFile(ran); bytes.Count(n, []byte("x")) != 1 {
+			t.Errorf("cut after %d bytes: ran %d times", at, bytes.Count(n, []byte("x")))
+		}
+		if whole {
+			return
+		}
 	}
 }
