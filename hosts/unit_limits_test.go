@@ -16,12 +16,12 @@ func TestUnitLimit(t *testing.T) {
 	s := startServer(t, nil)
 	h := s.host(t, nil)
 	u, release := s.held("slow", 0)
-	u.Limit = 500 * time.Millisecond
+	u.Limit = 3 * time.Second // long enough for a busy machine to start it
 	rec, _, err := h.RunUnit(t.Context(), u, nil)
 	if !errors.Is(err, ErrUnitLimit) || rec.State != Running {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
-	for _, want := range []string{"limit of 500ms", "it goes on there as kuberung-slow.service", "last output: working"} {
+	for _, want := range []string{"limit of 3s", "it goes on there as kuberung-slow.service", "last output: working"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
 		}
