@@ -99,10 +99,10 @@ func FuzzPrompt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, after []byte, size uint8, quiet bool) {
 		d := testDialog()
 		if len(before)+len(after) > 1<<10 {
-			t.Skip("too long to be heard byte by byte")
+			return // too long to be heard byte by byte
 		}
 		if bytes.Contains(before, []byte("ONE")) || bytes.Contains(after, []byte("ONE")) || tryAgain.Match(after) {
-			t.Skip("nonces cannot be guessed")
+			return // nonces cannot be guessed
 		}
 		all := string(before) + d.prompt() + string(after) + d.ready() + "\n"
 		var pieces []string

@@ -70,7 +70,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, stdin string) {
 		words := []string{a, b}
 		if checkWords(words) != nil {
-			t.Skip("NUL")
+			return // NUL
 		}
 		if got, want := throughShell(t, "/bin/sh", words, stdin), a+"\x00"+b+"\x00"+stdin; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -106,7 +106,7 @@ func FuzzCutFrame(f *testing.F) {
 	framed := regexp.MustCompile(`NONCE[\pZ\pC]*[0-9]*[\pZ\pC]*\n`) // a little more than is taken for a frame
 	f.Fuzz(func(t *testing.T, noise, body []byte) {
 		if framed.Match(noise) || framed.Match(append(bytes.Clone(noise), '\n')) {
-			t.Skip("nobody else says where the program begins")
+			return // nobody else says where the program begins
 		}
 		all := append(append(bytes.Clone(noise), nonce+" 42\n"...), body...)
 		tag, got, ok := cutFrame(all, nonce)

@@ -79,7 +79,7 @@ func (s *sshSite) make(ctx context.Context) error {
 	if err := s.script(ctx, box, "box.sh", box.Address, passphrase); err != nil {
 		return err
 	}
-	if _, err := docker(ctx, "cp", box.container()+":/root/keys/.", s.path("keys")); err != nil {
+	if _, err := docker(ctx, "cp", box.container()+":/opt/keys/.", s.path("keys")); err != nil {
 		return err
 	}
 	if err := s.strictHosts(ctx); err != nil {

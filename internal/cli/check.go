@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +12,7 @@ import (
 )
 
 func checkCommand(p Process) *cli.Command {
-	return lookCommand(p, "check", "say all that stands in the way; changes nothing", func(v view) error {
+	return lookCommand(p, "check", "say all that stands in the way; changes nothing", func(_ context.Context, v view) error {
 		blocked := steps.Blocked(v.found)
 		if v.inJSON {
 			if err := writeFindingsJSON(p.Out, v.found); err != nil {

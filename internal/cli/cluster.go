@@ -65,6 +65,7 @@ func loadCluster(c *cli.Context) (*config.Cluster, error) {
 
 // view is what a command that only looks has to go by.
 type view struct {
+	session *steps.Session
 	cluster *config.Cluster
 	facts   steps.Facts
 	found   []steps.Finding
@@ -73,7 +74,7 @@ type view struct {
 
 // lookCommand is a command that observes the whole cluster and says something of it. It changes
 // nothing, so stopping it is safe at any time.
-func lookCommand(p Process, name, usage string, say func(view) error) *cli.Command {
+func lookCommand(p Process, name, usage string, say func(context.Context, view) error) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage,
 		Flags: append(clusterFlags(), outputFlag()),
@@ -92,11 +93,13 @@ func lookCommand(p Process, name, usage string, say func(view) error) *cli.Comma
 			defer s.Close()
 			facts := s.Observe(ctx)
 			if ctx.Err() != nil {
-				return &exitError{codeInterrupted, context.Cause(ctx)}
+				return interrupted(ctx)
 			}
-			return say(view{cluster, facts, steps.Check(cluster, facts), inJSON})
+			return say(ctx, view{s, cluster, facts, steps.Check(cluster, facts), inJSON})
 		},
 	}
 }
+
+func interrupted(ctx context.Context) error { return &exitError{codeInterrupted, context.Cause(ctx)} }
 
 var errBlocked = errors.New("a check said no; nothing was changed")

@@ -55,7 +55,7 @@ func take(ctx context.Context, p Process, l lock) error {
 	defer cancel()
 	err := l.Take(ctx)
 	if ctx.Err() != nil {
-		return &exitError{codeInterrupted, context.Cause(ctx)}
+		return interrupted(ctx)
 	}
 	if errors.As(err, new(*steps.HeldError)) {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 func planCommand(p Process) *cli.Command {
-	return lookCommand(p, "plan", "say what upgrade would do, step by step and why; changes nothing", func(v view) error {
+	return lookCommand(p, "plan", "say what upgrade would do, step by step and why; changes nothing", func(_ context.Context, v view) error {
 		if steps.Blocked(v.found) {
 			writeFindings(p.Err, v.found)
 			return &exitError{codeCheck, errBlocked}

@@ -15,36 +15,19 @@ import (
 )
 
 func statusCommand(p Process) *cli.Command {
-	return &cli.Command{
-		Name:  "status",
-		Usage: "say where the cluster stands, what is left over, and who is at work; changes nothing",
-		Flags: append(clusterFlags(), outputFlag()),
-		Action: func(c *cli.Context) error {
-			inJSON, err := asJSON(c)
-			if err != nil {
-				return err
-			}
-			cluster, err := loadCluster(c)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := stoppable(c.Context, p.Stop)
-			defer cancel()
-			s := steps.Open(cluster, p.ask)
-			defer s.Close()
-			facts := s.Observe(ctx)
-			status := steps.StatusOf(cluster, facts, s.LookBeside(ctx, facts, gone))
-			if ctx.Err() != nil {
-				return &exitError{codeInterrupted, context.Cause(ctx)}
-			}
-			if inJSON {
-				err = writeStatusJSON(p.Out, status)
-			} else {
-				writeStatus(p.Out, status, cluster.File)
-			}
-			return errors.Join(err, untold(status))
-		},
-	}
+	const usage = "say where the cluster stands, what is left over, and who is at work; changes nothing"
+	return lookCommand(p, "status", usage, func(ctx context.Context, v view) (err error) {
+		status := steps.StatusOf(v.cluster, v.facts, v.session.LookBeside(ctx, v.facts, gone))
+		if ctx.Err() != nil {
+			return interrupted(ctx)
+		}
+		if v.inJSON {
+			err = writeStatusJSON(p.Out, status)
+		} else {
+			writeStatus(p.Out, status, v.cluster.File)
+		}
+		return errors.Join(err, untold(status))
+	})
 }
 
 // untold is the error of a status that does not say where the cluster stands. A host that could not be asked is part of

@@ -29,7 +29,7 @@ func unlockCommand(p Process) *cli.Command {
 			defer cancel()
 			found := s.Locks(ctx, gone)
 			if ctx.Err() != nil {
-				return &exitError{codeInterrupted, context.Cause(ctx)}
+				return interrupted(ctx)
 			}
 			remove := func(o steps.Owner) error { return s.Unlock(ctx, o) }
 			return unlock(ctx, p, cluster.Name, found, c.String("yes-i-know"), remove)

@@ -68,7 +68,7 @@ func settled(ctx context.Context, p Process, s *steps.Session) (steps.Facts, err
 	defer cancel()
 	facts, err := s.ObserveSettled(ctx, told(p.Out))
 	if ctx.Err() != nil {
-		return facts, &exitError{codeInterrupted, context.Cause(ctx)}
+		return facts, interrupted(ctx)
 	}
 	return facts, err
 }

@@ -1,9 +1,9 @@
 # Makes a host without Kubernetes that has every kind of user, and several sshds. It also makes the keys of the site, with
-# OpenSSH's own tools, in /root/keys. Arguments: its address, the passphrase of the locked key.
+# OpenSSH's own tools, in /opt/keys. Arguments: its address, the passphrase of the locked key.
 address=$1
 umask 022
-mkdir -m 700 -p /root/keys
-cd /root/keys
+mkdir -m 700 -p /opt/keys
+cd /opt/keys
 key() { ssh-keygen -q -t "$2" -N "${3:-}" -C "$1 of the lab" -f "$1"; }
 key plain ed25519
 key locked ed25519 "$2"
