@@ -33,6 +33,7 @@ type Record struct {
 	Started time.Time // by the host's clock; zero if not known
 	Ended   time.Time // by the host's clock; zero unless Exited
 	Claimed bool      // somebody has read the result
+	Reboot  bool      // the host has booted since it was started, if Interrupted
 	Tail    string    // the end of its output
 }
 
@@ -42,13 +43,14 @@ type report struct {
 	live           bool   // systemd has it queued, running or ending
 	id             string // of this run; empty without a record
 	claimed        bool
+	rebooted       bool
 	code           int
 	started, ended time.Time
 	size           int64 // bytes of output when looked at
 }
 
 func (r report) record(tail string) Record {
-	return Record{State: r.state, Code: r.code, Started: r.started, Ended: r.ended, Claimed: r.claimed, Tail: tail}
+	return Record{State: r.state, Code: r.code, Started: r.started, Ended: r.ended, Claimed: r.claimed, Reboot: r.rebooted, Tail: tail}
 }
 
 // parseReport reads the line of key=value words that the scripts print.
@@ -84,6 +86,8 @@ func (r *report) set(key, value string) (err error) {
 		r.id = value
 	case "claimed":
 		r.claimed = value == "1"
+	case "rebooted":
+		r.rebooted = value == "1"
 	case "code":
 		r.code, err = strconv.Atoi(value)
 	case "started":

@@ -225,10 +225,33 @@ func TestInterruptedWhileFollowing(t *testing.T) {
 	if !errors.Is(err, ErrUnitInterrupted) || rec.State != Interrupted || !strings.Contains(err.Error(), "last output: working") {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
+	if rec.Reboot || strings.Contains(err.Error(), "rebooted") {
+		t.Errorf("nothing has rebooted: %+v, %v", rec, err)
+	}
 	release()
 	rec, adopted, err := h.RunUnit(t.Context(), u, nil)
 	if err != nil || adopted || rec.State != Exited {
 		t.Errorf("afterwards: %+v, adopted=%v, %v", rec, adopted, err)
+	}
+}
+
+// A person who reads that a unit was cut off has to know whether somebody ended it or the host went down under it.
+func TestInterruptedByReboot(t *testing.T) {
+	s := startServer(t, nil)
+	h := s.host(t, nil)
+	u, release := s.held("long", 0)
+	defer release()
+	rec, _, err := h.RunUnit(t.Context(), u, func(string) {
+		if err := os.WriteFile(filepath.Join(s.state, "units", "long", "boot"), []byte("the-boot-before\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+		s.killUnit(t, "long")
+	})
+	if !errors.Is(err, ErrUnitInterrupted) || !rec.Reboot || !strings.Contains(err.Error(), "the host has rebooted since it was started; last output: working") {
+		t.Fatalf("got %+v, %v", rec, err)
+	}
+	if rec, err := h.UnitRecord(t.Context(), "long"); err != nil || rec.State != Interrupted || !rec.Reboot {
+		t.Errorf("asked later: %+v, %v", rec, err)
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 // anything not understood is an error.
 const unitText = `
 base=$1 name=$2 unit=kuberung-$2.service units=$1/units
-dir=$units/$name
+dir=$units/$name bootid=/proc/sys/kernel/random/boot_id
 umask 077
 look() {
 	props=$(systemctl show -p ActiveState -p Job "$unit" 2>&1) || {
@@ -24,7 +24,7 @@ look() {
 		case $props in *'not been booted with systemd'*) exit 70 ;; esac
 		exit 71
 	}
-	active= job= live=1 state= id= claimed=0 result= size=0 started=
+	active= job= live=1 state= id= claimed=0 result= size=0 started= rebooted=0
 	for p in $props; do
 		case $p in ActiveState=*) active=${p#*=} ;; Job=*) job=${p#*=} ;; esac
 	done
@@ -40,12 +40,14 @@ look() {
 	if [ -f "$dir/status" ]; then
 		state=exited; result=$(cat "$dir/status") || exit 71
 	elif [ $live = 1 ]; then state=running
-	elif [ -n "$id" ]; then state=interrupted
+	elif [ -n "$id" ]; then
+		state=interrupted
+		[ ! -s "$dir/boot" ] || [ "$(cat "$dir/boot")" = "$(cat "$bootid")" ] || rebooted=1
 	else state=none
 	fi
 }
 report() {
-	printf '%s\n' "state=$state live=$live claimed=$claimed size=$((size)) ${id:+id=$id} ${started:+started=$started} $result"
+	printf '%s\n' "state=$state live=$live claimed=$claimed rebooted=$rebooted size=$((size)) ${id:+id=$id} ${started:+started=$started} $result"
 }
 lock() {
 	mkdir -p "$units/.previous" && chown 0:0 "$base" "$units" && chmod 0755 "$base" && chmod 0700 "$units" &&
@@ -68,7 +70,7 @@ esac
 new=$units/.new
 rm -rf "$new" && mkdir "$new" && cat >"$new/wrapper" || exit
 [ "$(($(wc -c <"$new/wrapper")))" = "$4" ] || { echo "wrapper arrived incomplete" >&2; exit 71; }
-: >"$new/output" && printf '%s\n' "$3" >"$new/id" && sync "$new"/* "$new" || exit
+: >"$new/output" && printf '%s\n' "$3" >"$new/id" && cat "$bootid" >"$new/boot" && sync "$new"/* "$new" || exit
 old=$units/.previous/$name
 if [ -d "$dir" ]; then rm -rf "$old" && mv "$dir" "$old" || exit; fi
 mv "$new" "$dir" && sync "$units" || exit

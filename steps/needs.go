@@ -34,6 +34,8 @@ func unfinished(unit string, r hosts.Record) string {
 	switch {
 	case r.State == hosts.Running:
 		return "unit " + unit + " is running"
+	case r.State == hosts.Interrupted && r.Reboot:
+		return "unit " + unit + " was cut off by a reboot of the host"
 	case r.State == hosts.Interrupted:
 		return "unit " + unit + " was cut off before its end"
 	case r.State == hosts.Exited && r.Code != 0:

@@ -49,6 +49,9 @@ func TestNeeds(t *testing.T) {
 		{"kubeadm was cut off", needsControlPlane, "cp-1", func(f Facts) {
 			f.host("cp-1", func(h *Host) { h.Kubeadm[apply] = hosts.Record{State: hosts.Interrupted} })
 		}, "unit kubeadm-apply-v1.36.3 was cut off before its end"},
+		{"the host rebooted under kubeadm", needsControlPlane, "cp-1", func(f Facts) {
+			f.host("cp-1", func(h *Host) { h.Kubeadm[apply] = hosts.Record{State: hosts.Interrupted, Reboot: true} })
+		}, "unit kubeadm-apply-v1.36.3 was cut off by a reboot of the host"},
 		{"kubeadm failed although all is new", needsControlPlane, "cp-2", func(f Facts) {
 			f.host("cp-2", func(h *Host) { h.Kubeadm[node] = hosts.Record{State: hosts.Exited, Code: 3} })
 		}, "unit kubeadm-node-v1.36.3 ended with exit status 3"},
