@@ -28,13 +28,13 @@ func (s UnitState) String() string {
 
 // Record is what a host knows of a detached unit.
 type Record struct {
-	State   UnitState
-	Code    int       // exit status, if Exited; 128 and a signal's number if that ended the command
-	Started time.Time // by the host's clock; zero if not known
-	Ended   time.Time // by the host's clock; zero unless Exited
-	Claimed bool      // somebody has read the result
-	Reboot  bool      // the host has booted since it was started, if Interrupted
-	Tail    string    // the end of its output
+	State    UnitState
+	Code     int       // exit status, if Exited; 128 and a signal's number if that ended the command
+	Started  time.Time // by the host's clock; zero if not known
+	Ended    time.Time // by the host's clock; zero unless Exited
+	Claimed  bool      // somebody has read the result
+	Rebooted bool      // the host has booted since the unit was started, if Interrupted
+	Tail     string    // the end of its output
 }
 
 // report is one look at a unit, as the scripts print it.
@@ -50,7 +50,7 @@ type report struct {
 }
 
 func (r report) record(tail string) Record {
-	return Record{State: r.state, Code: r.code, Started: r.started, Ended: r.ended, Claimed: r.claimed, Reboot: r.rebooted, Tail: tail}
+	return Record{State: r.state, Code: r.code, Started: r.started, Ended: r.ended, Claimed: r.claimed, Rebooted: r.rebooted, Tail: tail}
 }
 
 // parseReport reads the line of key=value words that the scripts print.

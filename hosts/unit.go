@@ -84,8 +84,8 @@ func (f *follower) finish(ctx context.Context, last report, rec Record, adopted 
 	case Exited:
 	case Interrupted:
 		err := fmt.Errorf("unit %s on %s: %w", f.unit.Name, f.host.Name(), ErrUnitInterrupted)
-		if rec.Reboot {
-			err = fmt.Errorf("%w: the host has rebooted since it was started", err)
+		if rec.Rebooted {
+			err = fmt.Errorf("%w: the host has rebooted since the unit was started", err)
 		}
 		if said := lastWords(rec.Tail, 400); said != "" {
 			err = fmt.Errorf("%w; last output: %s", err, said)

@@ -225,7 +225,7 @@ func TestInterruptedWhileFollowing(t *testing.T) {
 	if !errors.Is(err, ErrUnitInterrupted) || rec.State != Interrupted || !strings.Contains(err.Error(), "last output: working") {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
-	if rec.Reboot || strings.Contains(err.Error(), "rebooted") {
+	if rec.Rebooted || strings.Contains(err.Error(), "rebooted") {
 		t.Errorf("nothing has rebooted: %+v, %v", rec, err)
 	}
 	release()
@@ -247,10 +247,10 @@ func TestInterruptedByReboot(t *testing.T) {
 		}
 		s.killUnit(t, "long")
 	})
-	if !errors.Is(err, ErrUnitInterrupted) || !rec.Reboot || !strings.Contains(err.Error(), "the host has rebooted since it was started; last output: working") {
+	if !errors.Is(err, ErrUnitInterrupted) || !rec.Rebooted || !strings.Contains(err.Error(), "the host has rebooted since the unit was started; last output: working") {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
-	if rec, err := h.UnitRecord(t.Context(), "long"); err != nil || rec.State != Interrupted || !rec.Reboot {
+	if rec, err := h.UnitRecord(t.Context(), "long"); err != nil || rec.State != Interrupted || !rec.Rebooted {
 		t.Errorf("asked later: %+v, %v", rec, err)
 	}
 }

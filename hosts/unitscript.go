@@ -42,7 +42,11 @@ look() {
 	elif [ $live = 1 ]; then state=running
 	elif [ -n "$id" ]; then
 		state=interrupted
-		[ ! -s "$dir/boot" ] || [ "$(cat "$dir/boot")" = "$(cat "$bootid")" ] || rebooted=1
+		# A record of an older kuberung has no boot.
+		if [ -f "$dir/boot" ]; then
+			was=$(cat "$dir/boot") && now=$(cat "$bootid") || exit 71
+			[ "$was" = "$now" ] || rebooted=1
+		fi
 	else state=none
 	fi
 }

@@ -34,7 +34,7 @@ func unfinished(unit string, r hosts.Record) string {
 	switch {
 	case r.State == hosts.Running:
 		return "unit " + unit + " is running"
-	case r.State == hosts.Interrupted && r.Reboot:
+	case r.State == hosts.Interrupted && r.Rebooted:
 		return "unit " + unit + " was cut off by a reboot of the host"
 	case r.State == hosts.Interrupted:
 		return "unit " + unit + " was cut off before its end"

@@ -50,7 +50,7 @@ func TestNeeds(t *testing.T) {
 			f.host("cp-1", func(h *Host) { h.Kubeadm[apply] = hosts.Record{State: hosts.Interrupted} })
 		}, "unit kubeadm-apply-v1.36.3 was cut off before its end"},
 		{"the host rebooted under kubeadm", needsControlPlane, "cp-1", func(f Facts) {
-			f.host("cp-1", func(h *Host) { h.Kubeadm[apply] = hosts.Record{State: hosts.Interrupted, Reboot: true} })
+			f.host("cp-1", func(h *Host) { h.Kubeadm[apply] = hosts.Record{State: hosts.Interrupted, Rebooted: true} })
 		}, "unit kubeadm-apply-v1.36.3 was cut off by a reboot of the host"},
 		{"kubeadm failed although all is new", needsControlPlane, "cp-2", func(f Facts) {
 			f.host("cp-2", func(h *Host) { h.Kubeadm[node] = hosts.Record{State: hosts.Exited, Code: 3} })

@@ -33,9 +33,10 @@ func (u *unit) state() string {
 // report is a look at a unit as the scripts print it.
 func (u *unit) report() string {
 	if u == nil {
-		return "state=none live=0 claimed=0 size=0 \n"
+		return "state=none live=0 claimed=0 rebooted=0 size=0 \n"
 	}
-	line := fmt.Sprintf("state=%s live=%d claimed=%d size=%d id=%s started=%d ", u.state(), number(u.live), number(u.claimed), u.output.Len(), u.id, u.started)
+	// Nothing but a reboot ends a unit before its end here.
+	line := fmt.Sprintf("state=%s live=%d claimed=%d rebooted=%d size=%d id=%s started=%d ", u.state(), number(u.live), number(u.claimed), number(u.state() == "interrupted"), u.output.Len(), u.id, u.started)
 	if u.exited {
 		line += fmt.Sprintf("code=%d started=%d ended=%d", u.code, u.started, u.ended)
 	}
